@@ -1,0 +1,123 @@
+"""How fast checkpoints are written and read: beside the disk itself, plain h5py and NumPy.
+
+All write the same bytes, a field of float64 in blocks, bring them to the disk, and remove the file.
+The disk itself is written in order, from one buffer. A checkpoint is also hashed, which is shown by
+itself. Writers take turns. Exit status 1 if a checkpoint has less than half of the bandwidth of the
+disk. ``python benchmarks/checkpoint.py [MB] [FOLDER]``: 1000 MB in the current folder by default.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+
+import h5py
+import numpy as np
+from common import in_turn, median, write
+
+from drivers.shares import Extent, Share, hashed
+from miniapps.contract import Piece
+from workbench.run.checkpoint import Hdf5Checkpoints, read_checkpoint
+
+TRIALS, BLOCKS, CHUNK = 5, 16, 1 << 23
+LEAST = 0.5  # of the bandwidth of the disk
+
+
+def pieces_of(megabytes: int) -> list[Piece]:
+    """A square field of so many MB, in blocks of rows."""
+    side = max(BLOCKS, math.isqrt(megabytes * 10**6 // 8) // BLOCKS * BLOCKS)
+    values = np.random.default_rng(1).random((side, side))
+    rows = side // BLOCKS
+    cuts = range(0, side, rows)
+    return [Piece("u", values[low : low + rows], (low, 0), (side, side)) for low in cuts]
+
+
+def of_disk(path: Path, pieces: list[Piece]) -> None:
+    """Write as many bytes in order, without a library."""
+    left, buffer = sum(piece.values.nbytes for piece in pieces), bytes(CHUNK)
+    with path.open("wb", buffering=0) as file:
+        while left > 0:
+            left -= file.write(buffer[: min(left, CHUNK)])
+        os.fsync(file.fileno())
+
+
+def of_numpy(path: Path, pieces: list[Piece]) -> None:
+    """Write the blocks one after another by NumPy."""
+    with path.open("wb") as file:
+        for piece in pieces:
+            piece.values.tofile(file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def of_h5py(path: Path, pieces: list[Piece]) -> None:
+    """Write the blocks into one dataset by h5py."""
+    with h5py.File(path, "w") as file:
+        data = file.create_dataset("u", pieces[0].shape, "f8")
+        for piece in pieces:
+            assert piece.origin is not None
+            data[piece.origin[0] : piece.origin[0] + len(piece.values)] = piece.values
+    with path.open("rb") as written:
+        os.fsync(written.fileno())
+
+
+def of_checkpoint(share: Share, path: Path, pieces: list[Piece]) -> None:
+    """Write a checkpoint, whose hashes are known, as a run on one PE does."""
+    writer = Hdf5Checkpoints(path, 1, 1, {"resumed": []})
+    writer.create(1, False, share)
+    writer.write(pieces)
+    writer.flush()
+    writer.finish()
+
+
+def share_of(pieces: list[Piece]) -> Share:
+    """What a run states of its pieces before it writes them: their hashes, which takes time."""
+    words = np.sum([hashed([piece]) for piece in pieces], axis=0, dtype=np.uint64)
+    return Share({"u"}, {"u": Extent.of(pieces[0])}, {"u": words})
+
+
+def timed(act: Callable[[], object]) -> float:
+    """The seconds of a call."""
+    before = perf_counter()
+    act()
+    return perf_counter() - before
+
+
+def main() -> int:
+    """Measure, print and save; returns the exit status."""
+    megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    pieces = pieces_of(megabytes)
+    share = share_of(pieces)
+    with tempfile.TemporaryDirectory(dir=sys.argv[2] if len(sys.argv) > 2 else ".") as folder:
+        path = Path(folder) / "c.h5"
+
+        def writing(writer: Callable[[Path, list[Piece]], None]) -> float:
+            path.unlink(missing_ok=True)
+            return timed(lambda: writer(path, pieces))
+
+        writers = {
+            "disk": of_disk,
+            "NumPy": of_numpy,
+            "h5py": of_h5py,
+            "checkpoint": partial(of_checkpoint, share),
+        }
+        calls = {name: partial(writing, writer) for name, writer in writers.items()}
+        calls["verifying it"] = lambda: timed(read_checkpoint("FILE", path).verify)
+        calls["hashing"] = lambda: timed(lambda: share_of(pieces))
+        seconds = {name: median(found) for name, found in in_turn(calls, TRIALS).items()}
+    size = sum(piece.values.nbytes for piece in pieces) / 1e6
+    rates = {f"{name}, MB/s": size / found for name, found in seconds.items()}
+    for name, rate in rates.items():
+        print(f"{name:24}{rate:8.0f}")
+    write("checkpoint", {"megabytes": size, "trials": TRIALS, **rates})
+    return int(rates["checkpoint, MB/s"] < LEAST * rates["disk, MB/s"])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
