@@ -153,13 +153,13 @@ def test_the_first_particle_that_differs(
 
     def wrong(block: Any) -> Any:
         (piece,) = usual(block)
-        piece.values[piece.ids == 4, 3] += 1e-9  # ids begin with 1
+        piece.values[piece.ids == 4, 3] += 1e-9  # the third row: one with a lower id has left
         return [piece]
 
     monkeypatch.setattr(PicBlock, "state", wrong)
     run("pic", f"{words} {tmp_path / 'wrong.h5'}", tmp_path / "wrong-end.h5")
     status, said = diff(capsys, ends, tmp_path / "wrong.h5")
-    assert status == WRONG and "particles differs at (3, 3)" in said
+    assert status == WRONG and "particles differs at (2, 3)" in said
 
 
 def test_files_that_cannot_be_compared(tmp_path: Path, capsys: Any) -> None:

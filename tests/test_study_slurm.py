@@ -104,7 +104,8 @@ def test_a_job_whose_time_ends(number: signal.Signals, completed: bool, tmp_path
     (tmp_path / "settings.sh").write_text(slurm.SETTINGS_TEXT)
     (tmp_path / "scontrol").write_text('#!/bin/bash\necho "$*" >asked\n')
     (tmp_path / "scontrol").chmod(0o755)
-    made = "keep one sh -c 'echo {\"valid\": true} >one.json'\n" * completed
+    (tmp_path / "record").write_text('{"valid": true}')
+    made = "keep one cp record one.json\n" * completed
     # The run that is ended would leave a record, if it were not.
     script = f'set -u\n. ./settings.sh\n{made}keep two sh -c "sleep 60; touch two.json"\n'
     env = support.clean_environment({"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHON": "true"})
