@@ -31,7 +31,7 @@ CASES = {
     "charm": "--driver charm -n 3 --odf 2",
     "file": "--driver file -n 3",
 }
-# What the first PE does that comes to it: it ends when its alarm rings, in Python or not, or stops.
+# What the first PE does that comes to it: after some CPU time a signal ends it, or it stops.
 HOOK = """
 import os, signal
 from workbench.run.progress_file import ProgressFile
@@ -72,7 +72,7 @@ def hooks(random: Random, folder: Path, steps: int, pes: int) -> list[str]:
     found = []
     for number in range(DEATHS):
         step = random.randrange(steps // DEATHS * number, steps // DEATHS * (number + 1))
-        ring = f"signal.setitimer(signal.ITIMER_REAL, {random.uniform(1e-4, 4e-3)})"
+        ring = f"signal.setitimer(signal.ITIMER_PROF, {random.uniform(1e-4, 4e-3)})"
         where = {"mark": str(folder / str(number)), "pe": random.randrange(pes)}
         act, step = random.choice([(ring, step)] * 7 + [(STOPS, step), (ring, -1)])
         found.append(HOOK.format(act=act, step=step, **where))
@@ -90,9 +90,8 @@ def test_pes_die_at_random_moments(
     monkeypatch.setattr(processes, "STOPPED_S", 0.05)
     file, marks, steps = tmp_path / "c.h5", tmp_path / "marks", 40 * DEATHS
     marks.mkdir()
-    monkeypatch.setattr(
-        Mortal, "next", hooks(Random(driver), marks, steps, 1 if driver == "charm" else 3)
-    )
+    pes = 1 if driver == "charm" else 3
+    monkeypatch.setattr(Mortal, "next", hooks(Random(driver), marks, steps, pes))
     words = f"run jacobi2d --size 24x20 --time-tile 1 --warmup 0 --steps {steps + 200}"
     kept = f"--checkpoint {file} --checkpoint-every {EVERY}"
     again = {"restart_on_failure": DEATHS, "restart_pes": None if driver == "serial" else 2}

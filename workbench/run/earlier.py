@@ -22,7 +22,8 @@ INTERVALS = ("snapshot_every", "hash_every")  # of a record
 def earlier_part(path: Path, run: Mapping[str, Any]) -> dict[str, Any] | None:
     """The record of an earlier part of a run, whose output is a file; None for any other file.
 
-    A run of the same problem has the same bits, so it counts as one. ``run``: the entries ``app``, ``problem`` and ``resumed`` of its record.
+    A run of the same problem has the same bits, so it counts as one. ``run``: the entries ``app``,
+    ``problem`` and ``resumed`` of its record.
     """
     import h5py
 
