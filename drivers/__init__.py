@@ -91,6 +91,11 @@ def launchers() -> dict[str, Launcher]:
     return {name: launcher for name, launcher in around.items() if launcher is not None}
 
 
+def of_several_ranks() -> Launcher | None:
+    """The launcher that started this process as one of several ranks; None if none has."""
+    return next((one for one in launchers().values() if one.size != 1), None)
+
+
 def rank_zero_speaks() -> bool:
     """Whether another process, rank 0, reports what all ranks meet.
 

@@ -458,6 +458,39 @@ def test_ranks_of_a_launcher_that_tells_no_number_make_no_runs_of_their_own(monk
     assert "cannot run on the ranks of this MPI launcher: use --driver mpi" in done.stderr
 
 
+STARTING = [
+    *("batch -", "verify echo", "adversary echo", "selftest echo", "demo", "study strong echo"),
+    *("study comm ombpy", "lesson check x.py", "lesson mark x --salt 1"),
+]
+
+
+def in_a_step(monkeypatch, tasks: int) -> None:
+    """As rank 0 of a Slurm step."""
+    monkeypatch.setattr(support, "of_a_launcher", lambda variable: False)
+    for name, value in (("PROCID", "0"), ("STEP_NUM_TASKS", str(tasks)), ("STEP_ID", "0")):
+        monkeypatch.setenv(f"SLURM_{name}", value)
+
+
+@pytest.mark.parametrize("words", STARTING)
+def test_each_task_of_a_step_starts_no_runs_of_its_own(monkeypatch, words, tmp_path):
+    """Mistake: `srun -n 2 miniapps batch` makes all runs twice at once, with times."""
+    in_a_step(monkeypatch, 2)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    done = support.in_process(*words.split())
+    told = f"command {words.split()[0]}: cannot run on the ranks of this Slurm step: it starts its"
+    assert done.returncode == 2 and done.stderr == f"miniapps: {told} own\n", done.stderr
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("words", ["run echo --driver mpi", "run echo --driver file", "comm bw"])
+def test_another_number_of_ranks_than_the_launchers_is_refused(monkeypatch, words):
+    """Mistake: advice on MPI's launchers where `srun --pty bash` has one task."""
+    in_a_step(monkeypatch, 1)
+    done = support.in_process(*words.split(), "-n", 2)
+    assert done.returncode == 2 and "has 1 rank: give the same number to both" in done.stderr
+
+
 def test_a_rank_without_a_rank_0_gives_its_reason(monkeypatch, capsys):
     """Mistake: status 3 without a word, where variables of a Slurm step are left over."""
     for name, value in (("PROCID", "1"), ("STEP_NUM_TASKS", "2"), ("STEP_ID", "0")):

@@ -150,10 +150,10 @@ class InsideLauncher(InputError, SystemExit):
 
 def _spec(asked: argparse.Namespace, timings: Path) -> RunSpec:
     """The checked specification of the run, which leaves its timings in a file."""
-    for launcher in drivers.launchers().values():
-        if launcher.size != 1:
-            allowed = f"starts its PEs itself: call it outside {launcher.name}, or use the command"
-            raise InsideLauncher(allowed, asked.app)
+    launcher = drivers.of_several_ranks()
+    if launcher is not None:
+        allowed = f"starts its PEs itself: call it outside {launcher.name}, or use the command"
+        raise InsideLauncher(allowed, asked.app)
     drivers.get(asked.driver).require_modules()
     spec = RunSpec.create(asked, timings)
     if not asked.force and asked.launcher is None:

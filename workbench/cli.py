@@ -100,6 +100,7 @@ def status_of(arguments: Sequence[str] | None) -> int:
 
             arguments = ["study", *expanded(arguments[1:])]
         options = build_parser(arguments).parse_args(arguments)
+        require_alone(options, arguments[0])
         return carried_out(options, runtime)
     except InputError as error:
         bad_input(str(error))
@@ -125,6 +126,18 @@ def require_folder() -> None:
         os.getcwd()
     except FileNotFoundError:
         bad_input("the current folder has been removed: change to another one")
+
+
+def require_alone(options: argparse.Namespace, command: str) -> None:
+    """Raise InputError for a command that starts runs if each rank of a launcher would start them.
+
+    PEs of a launch (``--no-launch``) carry out a command of the same name.
+    """
+    launcher = drivers.of_several_ranks()
+    pe = getattr(options, "no_launch", False)
+    good = launcher is None or pe or not getattr(options, "starts_runs", False)
+    allowed = f"cannot run on the ranks of this {launcher and launcher.name}: it starts its own"
+    require(good, "command", command, allowed)
 
 
 def carried_out(options: argparse.Namespace, runtime: list[str]) -> int:
@@ -232,6 +245,7 @@ def _add_batch(commands: Any) -> None:
     parser.add_argument("file", metavar="FILE", help=help)
     add_stall(parser)
     parser.add_argument("--no-launch", action="store_true", help=argparse.SUPPRESS)
+    parser.set_defaults(starts_runs=True)
 
 
 def _batch(options: argparse.Namespace, runtime: list[str]) -> int:

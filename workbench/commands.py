@@ -116,6 +116,7 @@ def add_verify(commands: Any) -> None:
         "example: miniapps verify jacobi2d stencil3d",
         _verify,
     )
+    parser.set_defaults(starts_runs=True)
     parser.add_argument("apps", nargs="*", metavar="APP", help="default: all")
     parser.add_argument("--full", action="store_true", help="every balancer with every time tile")
     help = "gpu: all on a GPU, held against a run on the CPU"
@@ -142,7 +143,7 @@ def add_adversary(commands: Any, arguments: Sequence[str]) -> None:
         )
         if name in wanted:
             _add_adversary_options(app, miniapps.load(name).Problem)
-        app.set_defaults(command=_adversary)
+        app.set_defaults(command=_adversary, starts_runs=True)
 
 
 def _add_adversary_options(parser: argparse.ArgumentParser, problem: Any) -> None:
@@ -185,6 +186,7 @@ def add_selftest(commands: Any) -> None:
         "example: miniapps selftest pic",
         _selftest,
     )
+    parser.set_defaults(starts_runs=True)
     parser.add_argument("apps", nargs="*", metavar="APP", help="default: all")
     help = "only under this driver; repeatable"
     names = drivers.names()
@@ -346,6 +348,7 @@ def add_demo(commands: Any) -> None:
         "example: miniapps demo --folder demo",
         _demo,
     )
+    parser.set_defaults(starts_runs=True)
     parser.add_argument("--folder", type=Path, default=Path("demo"), help="default: demo")
 
 

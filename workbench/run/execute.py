@@ -160,6 +160,9 @@ def refuse_other_launchers(options: Namespace, runtime: list[str]) -> None:
         require(mine.name in same or launcher.size == 1, "--driver", mine.name, allowed)
         known = name != mine.name or launcher.size is not None or options.pes is not None
         require(known, "-n", "missing", f"inside {launcher.name} give -n N, as to the launcher")
+        fits = name != mine.name or launcher.size is None or options.pes in (None, launcher.size)
+        allowed = f"this {launcher.name} has {counted(launcher.size or 0, 'rank')}"
+        require(fits, "-n", options.pes, f"{allowed}: give the same number to both")
     able = [driver.name for driver in drivers.found().values() if driver.program]
     fits = options.launcher is None or mine.name in able
     require(fits, "--launcher", options.launcher, f"only with --driver {' or '.join(able)}")

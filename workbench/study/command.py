@@ -63,7 +63,7 @@ def add_commands(parser: Any, arguments: Sequence[str]) -> None:
                 problem = miniapps.load(name).Problem
                 add_study_options(app, problem)
                 add_app_options(app, problem)
-            app.set_defaults(command=_study)
+            app.set_defaults(command=_study, starts_runs=True)
     _add_comm(commands)
     _add_report(commands)
     _add_noise(commands)

@@ -36,7 +36,7 @@ def add_options(parser: Any) -> None:
     add_stall(parser)
     add("--campaign", type=Path, metavar="FOLDER", help="default: as the TOML file")
     add("--dry-run", action="store_true", help="list the launches, and what is left out")
-    parser.set_defaults(command=command)
+    parser.set_defaults(command=command, starts_runs=True)
 
 
 def planned(options: argparse.Namespace) -> Plan:
