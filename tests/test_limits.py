@@ -307,6 +307,71 @@ def called(
     return calls[0]
 
 
+def audit_of(app: str, problem: Any, pes: int = 1) -> Any:
+    """An audit of 16 samples, before the run."""
+    layout = problem.cut(pes, 1, None)
+    module = miniapps.load(app)
+    return audit.audit_of(module, problem.prepared(layout, "cpu"), layout, AuditPlan(16, 0, 3))
+
+
+def test_audits_draw_as_much_as_the_table_says() -> None:
+    """Catches an audit that draws half of its samples, atoms or columns."""
+    said = table()
+    assert len(audit_of("jacobi2d", JacobiProblem(size=(300, 200), time_tile=2)).cells) == 16
+    wide = JacobiProblem(size=(300, 300), time_tile=100)
+    patch = said["stencils: cells of all patches of an audit"]
+    assert len(audit_of("jacobi2d", wide).cells) == patch // 201**2
+    atoms = LeanmdProblem(lattice=(12, 12, 12))
+    found = audit_of("leanmd", atoms, pes=8)
+    volume = 4 / 3 * math.pi * found.near**3
+    around = volume * atoms.atoms / math.prod(atoms.extent)
+    assert around == pytest.approx(said["leanmd: atoms audited around a point"])
+    assert found.points.shape == (16, 3) and len(found.chosen) > 2
+    size = 4000
+    columns = audit_of("pic", PicProblem(size=size, particles=100)).columns
+    assert len(columns) == said["pic: cells whose particles are drawn again"] // size
+
+
+def test_audits_compare_as_much_as_the_table_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches an audit that compares one of the initial cells, or the energy of one atom."""
+    said, compared = table(), []
+    problem = JacobiProblem(size=(60, 50), time_tile=20)
+    auditing = audit_of("jacobi2d", problem)
+    cells = np.zeros(3000, grid_audit.CELL)
+    cells["cell"] = np.arange(3000)
+    monkeypatch.setattr(auditing, "_wrong_starts", lambda some: compared.append(len(some)) or 0)
+    both = {"cells": miniapps.contract.Measure("join", cells)}
+    auditing.validate(0, 20, both, both)
+    assert compared == [said["stencils: initial cells compared in audits"]]
+    of_atoms = audit_of("leanmd", LeanmdProblem(lattice=(4, 4, 4), cutoff=2.0))
+    (block,) = blocks_of(of_atoms.problem)
+    asked: list[int] = []
+    monkeypatch.setattr(block, "potentials", lambda count: asked.append(count) or [])
+    of_atoms.chosen = {(block.kind, tuple(block.index))}
+    monkeypatch.setattr(leanmd_audit, "potential_of", lambda block: None)
+    monkeypatch.setattr(of_atoms, "_around", lambda block: None)
+    assert of_atoms.end(block, 0, 1)["wrong potentials"].value == 1
+    assert asked == [said["leanmd: atoms of a block with audited energies"]]
+
+
+@pytest.mark.parametrize("app", ["leanmd", "pic"])
+def test_references_of_particles_are_left_out_only_where_they_cost_too_much(
+    app: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a budget, or a cutoff, that leaves small problems without their best check."""
+    if app == "leanmd":  # the cutoff is just below half of the box
+        problem: Any = LeanmdProblem(lattice=(3, 3, 3), cutoff=2.5)
+        module, cost = checks, problem.atoms**2
+    else:
+        problem = PicProblem(size=20, particles=100)
+        run = support.solve(app, problem, (1, 1), 1)
+        module, cost = pic, int(run.outcome.measures["placed"].value)
+    for steps, there in ((2, True), (3, False)):
+        monkeypatch.setattr(module, "REFERENCE_UPDATES", 2 * cost)
+        found = support.solve(app, problem, (1,) * len(problem.shape), steps).checks
+        assert ("differs from reference" in {check.name for check in found}) is there
+
+
 def test_drawn_velocities_in_audits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches drawn velocities that may be off by more than sums in another order explain."""
     problem = LeanmdProblem(lattice=(4, 4, 4), cutoff=2.0)
