@@ -352,6 +352,14 @@ def test_audits_compare_as_much_as_the_table_says(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(of_atoms, "_around", lambda block: None)
     assert of_atoms.end(block, 0, 1)["wrong potentials"].value == 1
     assert asked == [said["leanmd: atoms of a block with audited energies"]]
+    vars(of_atoms.problem)["source"] = SimpleNamespace(has_velocities=True)
+    of_atoms.points = np.empty((0, 3))
+    monkeypatch.setattr(of_atoms, "_wrong_in_file", lambda rows: (asked.append(len(rows)), 0))
+    of_rows = miniapps.contract.Measure("join", np.zeros((5000, 7)))
+    of_atoms.validate(
+        0, 1, {"atoms": of_rows}, dict.fromkeys(("atoms", "motion", "potential"), of_rows)
+    )
+    assert 1 <= asked[-1] / said["leanmd: atoms compared with a file"] < 1.1
 
 
 @pytest.mark.parametrize("app", ["leanmd", "pic"])
