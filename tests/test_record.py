@@ -102,6 +102,7 @@ def test_times_of_rounds(solved: support.Solved) -> None:
     assert found["utilisation"] == 18 / 40
     assert found["rounds"]["first"] == [2, 3, 5, 6] and found["rounds"]["count"] == [1, 2, 1, 4]
     assert found["rounds"]["compute_s"] == compute.tolist()
+    assert record._short(np.array([1.2345678, 0.1])) == [1.23457, 0.1]
 
 
 @pytest.mark.parametrize(
