@@ -29,6 +29,7 @@ NUMBERS = (  # times, units, statistics and figures, which only tests try
         )
     ),
     "workbench/show/*.py",
+    "workbench/study/comm/series.py",
     "communication/timing.py",
     *(f"miniapps/leanmd/{name}.py" for name in ("si", "thermo", "trajectory")),
 )

@@ -9,9 +9,9 @@ load-balancing step.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -394,10 +394,8 @@ def _share_axes(figure: Any, columns: list[RunPanels], shared: Shared) -> None:
 
 def whole_tick(span: float) -> int:
     """A distance of ticks on an axis of steps: 1, 2 or 5 times a power of ten, 8 ticks at most."""
-    powers = (10**k for k in range(math.ceil(math.log10(max(span, 1))) + 1))
-    return next(
-        digit * power for power in powers for digit in (1, 2, 5) if span < 8 * digit * power
-    )
+    ticks = (digit * 10**power for power in count() for digit in (1, 2, 5))
+    return next(tick for tick in ticks if span < 8 * tick)
 
 
 def _add_slider(figure: Any, periods: Iterable[Period]) -> None:

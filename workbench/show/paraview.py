@@ -108,12 +108,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Frame:
-    """Points at a time; the value of ``time`` is that of the last frame if there is only one."""
+    """Points at a time, which is of no account if there is only one frame."""
 
-    time: float
     count: int
     points: Column
     values: dict[str, Column]
+    time: float = 0.0
 
 
 def _final_rows(state: Any, name: str, source: Path) -> Frame:
@@ -133,7 +133,7 @@ def _final_rows(state: Any, name: str, source: Path) -> Frame:
     if speeds:
         values["velocity"] = Column(data, (), speeds)
     values["id"] = Column(state[f"{name}.id"])
-    return Frame(0.0, len(data), Column(data, (), vector), values)
+    return Frame(len(data), Column(data, (), vector), values)
 
 
 def _frames(found: Trajectory) -> Iterator[Frame]:
@@ -141,7 +141,7 @@ def _frames(found: Trajectory) -> Iterator[Frame]:
     for number, time in enumerate(found.times[...]):
         where = (number,)
         others = {"velocity": Column(found.velocities, where), "id": Column(found.ids, where)}
-        yield Frame(float(time), found.atoms, Column(found.positions, where), others)
+        yield Frame(found.atoms, Column(found.positions, where), others, float(time))
 
 
 def _write_points(group: Any, frames: list[Frame]) -> None:
@@ -159,7 +159,7 @@ def _write_points(group: Any, frames: list[Frame]) -> None:
     for name in frames[0].values:
         _write_column(values, name, [frame.values[name] for frame in frames], count)
     if len(frames) > 1:
-        _write_steps(group, frames, list(values))
+        _write_steps(group, count, [frame.time for frame in frames], list(values))
 
 
 def _write_column(group: Any, name: str, columns: list[Column], count: int) -> None:
@@ -172,16 +172,16 @@ def _write_column(group: Any, name: str, columns: list[Column], count: int) -> N
             target[number * count + rows.start : number * count + rows.stop] = values
 
 
-def _write_steps(group: Any, frames: list[Frame], names: list[str]) -> None:
-    """Write the times of frames, and where their points begin; they share the vertices."""
+def _write_steps(group: Any, count: int, times: list[float], names: list[str]) -> None:
+    """Write the times of frames, and where their ``count`` points begin; they share vertices."""
     steps = group.create_group("Steps")
-    steps.attrs["NSteps"] = len(frames)
-    steps["Values"] = [frame.time for frame in frames]
-    starts = np.arange(len(frames)) * frames[0].count
+    steps.attrs["NSteps"] = len(times)
+    steps["Values"] = times
+    starts = np.arange(len(times)) * count
     steps["PointOffsets"] = starts
-    steps["PartOffsets"] = np.zeros(len(frames), np.int64)
-    steps["NumberOfParts"] = np.ones(len(frames), np.int64)
+    steps["PartOffsets"] = np.zeros(len(times), np.int64)
+    steps["NumberOfParts"] = np.ones(len(times), np.int64)
     for name in ("CellOffsets", "ConnectivityIdOffsets"):
-        steps[name] = np.zeros((len(frames), len(TOPOLOGIES)), np.int64)
+        steps[name] = np.zeros((len(times), len(TOPOLOGIES)), np.int64)
     for name in names:
         steps[f"PointDataOffsets/{name}"] = starts

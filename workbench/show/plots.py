@@ -59,14 +59,14 @@ def run_figure(source: Path) -> Any:
     halves: Any = figure.subfigures(2, 1)
     upper, lower = halves
     state, load, time = upper.subplots(1, 3)
-    panels = 1 + (run.record["pes"] > 1) + bool(run.lb_steps)
-    blocks, *more = lower.subplots(1, panels, squeeze=False)[0]
+    panels = [_draw_blocks]
+    panels += [_draw_homes] if run.record["pes"] > 1 else []
+    panels += [_draw_migrations] if run.lb_steps else []
     with opened(source) as file:
         _draw_state(state, file["state"], run)
     _draw_load(load, run)
     _draw_step_times(time, run)
-    _draw_blocks(blocks, run)
-    for axes, draw in zip(more, (_draw_homes, _draw_migrations), strict=False):
+    for axes, draw in zip(lower.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         draw(axes, run)
     figure.suptitle(run_title(run.record, LETTERS), fontsize=11)
     return figure
@@ -103,7 +103,7 @@ def _draw_profile(axes: Any, values: np.ndarray, extent: tuple[float, ...], name
     """Draw values over the only axis, each in the middle of its pixel."""
     x = np.linspace(extent[0], extent[1], 2 * len(values) + 1)[1::2]
     axes.plot(x, values, color=COLOURS[0], linewidth=1)
-    axes.set(ylabel=name, xlim=extent[:2])
+    axes.set(ylabel=name, xlim=extent)
 
 
 def _extent(sides: Sides) -> tuple[float, ...]:

@@ -200,9 +200,8 @@ def periods_of_steps(
     if they are too many for ``most`` periods, some of the periods between them are left out.
     """
     first = min(starts)
-    inner = [step for step in lb_steps if first < step < end]  # those of another run may be outside
-    walls = np.unique([first, *inner, end])
-    edges = np.unique([*starts, *inner])
+    walls = np.unique(np.clip([first, *lb_steps, end], first, end))  # another run's may be outside
+    edges = np.unique([*starts, *walls[:-1]])
     spare = max(0, most - len(walls))
     begins: list[int] = []
     for low, high in pairwise(walls):
@@ -210,6 +209,4 @@ def periods_of_steps(
         parts = min(1 + spare * len(inside) // len(edges), len(inside))
         begins += [int(part[0]) for part in np.array_split(inside, parts)]
     periods = list(pairwise([*begins, end]))
-    if len(periods) <= most:
-        return periods
-    return [periods[i] for i in np.linspace(0, len(periods) - 1, most).astype(int)]
+    return [periods[i] for i in np.unique(np.linspace(0, len(periods) - 1, most).astype(int))]

@@ -12,6 +12,7 @@ from workbench.run.revalidation import near
 from workbench.show.thumbnails import Sides, cells_along
 
 LARGEST = 1 << 53  # of steps
+BLOCKS = 1 << 31  # that a table of int32 can number
 MISSING = 100  # rows that a run that is not valid may lack for each row that it has
 
 Claims = Iterator[tuple[str, bool]]
@@ -62,7 +63,7 @@ def _claims_of_table(name: str, table: np.ndarray, dtype: np.dtype, run: Any) ->
     yield f"timing/{name} must have one axis", table.ndim == 1
     if name != "balancing":
         yield f"timing/{name} must not be empty", name == "slices" or len(table) > 0
-        for field, limit in (("block", 1 << 31), ("round", len(run.rounds))):
+        for field, limit in (("block", BLOCKS), ("round", len(run.rounds))):
             yield f"{field} in timing/{name} must be below {limit}", _within(table[field], limit)
         for field in ("begin_s", "end_s"):
             yield f"{field} in timing/{name} must be finite", bool(np.isfinite(table[field]).all())
@@ -73,7 +74,7 @@ def _claims_of_table(name: str, table: np.ndarray, dtype: np.dtype, run: Any) ->
 def _claims_of_thumbnails(steps: np.ndarray, thumbnails: np.ndarray, sides: Sides) -> Claims:
     """Claims on the thumbnails of a domain."""
     axes = len(sides)
-    alike = steps.ndim == 1 and len(steps) == len(thumbnails) > 0
+    alike = steps.ndim == 1 and len(steps) == len(thumbnails)
     alike = alike and thumbnails.ndim == 1 + axes and thumbnails.size > 0
     yield f"there must be a thumbnail of {axes} axes for each of its steps", alike
     few = all(n <= cells_along(side) for n, side in zip(thumbnails.shape[1:], sides, strict=True))

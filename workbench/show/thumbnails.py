@@ -48,7 +48,8 @@ def share(piece: Piece, sides: Sides) -> np.ndarray:
         return counts(piece.values, sides, pixels_of(len(sides)))
     shape, wide, low = (given[:SHOWN] for given in (piece.shape, piece.values.shape, piece.origin))
     most = pixels_of(len(shape))
-    sums = piece.values.reshape(*wide, -1).sum(axis=-1, dtype=np.float64)
+    along = tuple(range(SHOWN, piece.values.ndim))
+    sums = piece.values.sum(axis=along, dtype=np.float64)
     sums /= math.prod(piece.shape[SHOWN:])
     where = []
     for axis, cells in enumerate(shape):
@@ -97,7 +98,7 @@ def density(counted: np.ndarray, sides: Sides) -> np.ndarray:
     for axis, side in enumerate(reversed(sides), 1):
         cells = cells_along(side)
         lengths = np.bincount(pixels_of_cells(cells, counted.shape[-axis])) * (side / cells)
-        counted = counted / lengths.reshape(-1, *[1] * (axis - 1))
+        counted = counted / np.expand_dims(lengths, tuple(range(1, axis)))
     return counted
 
 
@@ -130,7 +131,7 @@ def thumbnail_of(states: Any, sides: Sides, strict: bool = True) -> np.ndarray:
     chunk = max(1, CHUNK // max(1, math.prod(data.shape[1:])))
     for first in range(0, max(1, len(data)), chunk):
         values = data[first : first + chunk]
-        origin = (first, *[0] * (data.ndim - 1))
+        origin = (first, *[0] * len(data.shape[1:]))
         if are_counted(states):
             positions = values[:, : len(sides)]
             if strict and not ((positions >= 0) & (positions <= sides)).all():

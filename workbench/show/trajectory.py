@@ -17,7 +17,7 @@ TRAJECTORY = "particles"  # H5MD's name of the group of trajectories
 STATE_IDS = "atoms.id"  # the dataset of the final state with the ids of all atoms
 ELEMENTS = "id", "position", "velocity"
 NO_SPECIES = "LJ"  # of the atoms in files of earlier versions, which do not name it
-ELEMENT_SYMBOLS = tuple(substance.symbol for substance in SUBSTANCES.values())
+KNOWN_SPECIES = NO_SPECIES, *(substance.symbol for substance in SUBSTANCES.values())
 AT_ONCE = 1 << 16  # atoms read at a time
 
 
@@ -82,8 +82,8 @@ def _species(group: Any, source: Path) -> str:
     if "species" not in group:
         return NO_SPECIES
     names = h5py.check_enum_dtype(group["species"].dtype) or {}
-    known = len(names) == 1 and names.keys() <= {NO_SPECIES, *ELEMENT_SYMBOLS}
-    allowed = f"must have one species, of {', '.join((NO_SPECIES, *ELEMENT_SYMBOLS))}"
+    known = [*names] in [[name] for name in KNOWN_SPECIES]
+    allowed = f"must have one species, of {', '.join(KNOWN_SPECIES)}"
     require(known, "FILE.h5", source, f"trajectory: {allowed}")
     return str(*names)
 
