@@ -16,6 +16,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter, time
 from typing import Any, NamedTuple
 
@@ -134,16 +135,19 @@ class Stepper:
         ``saved``: what the block takes up instead.
         """
         if saved is not None:
-            return self._begin(self.block.resume(saved))
+            return self._begin(partial(self.block.resume, saved))
         setup = getattr(self.block, "setup", None)
-        return None if setup is None else self._begin(setup())
+        return None if setup is None else self._begin(setup)
 
     def start(self, count: int) -> Any:
         """Begin a round of ``count`` steps; returns the block's first request."""
-        return self._begin(self.block.step(count))
+        return self._begin(partial(self.block.step, count))
 
-    def _begin(self, generator: Life) -> Any:
-        self.generator = generator
+    def _begin(self, make: Callable[[], Life]) -> Any:
+        try:
+            self.generator = make()  # of a block that is no generator function this does its work
+        except BaseException as raised:
+            raise self._placed(raised)  # noqa: B904 - as in `resume`
         self._forget()
         if self.lag:
             self.begun_s = perf_counter()
@@ -179,9 +183,7 @@ class Stepper:
                 self.ended_s = perf_counter()
             self.finished = bool(stop.value)
         except BaseException as raised:
-            error = error_of(raised)
-            error.add_note(f"block {self.block.index}, {step_name(self.step)}")
-            raise error  # noqa: B904 - it has its cause, or is what was raised
+            raise self._placed(raised)  # noqa: B904 - it has its cause, or is what was raised
         now = device.mark_after(before)
         if now is not before:  # else there was no work for the device
             self.compute.append((before, now, 1.0))
@@ -191,6 +193,12 @@ class Stepper:
         if self.witness is not None:
             self.witness.requested(request)
         return request
+
+    def _placed(self, raised: BaseException) -> Exception:
+        """An error for what a block raised, with the block and its step."""
+        error = error_of(raised)
+        error.add_note(f"block {self.block.index}, {step_name(self.step)}")
+        return error
 
     def _raise(self, error: Exception) -> Any:
         """Raise an error in the block as the answer to its request; returns its next request."""

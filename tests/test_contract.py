@@ -605,11 +605,24 @@ def test_batches(behind: bool, calls: list[list[int]]) -> None:
     assert sorted(seen) == calls
 
 
-def test_an_error_names_the_block_and_the_step() -> None:
+@pytest.mark.parametrize("is_generator", [True, False])
+def test_an_error_names_the_block_and_the_step(is_generator: bool) -> None:
     """Catches an error of another kind than the block's, and one that does not say where."""
 
-    def fails(toy: Toy, count: int) -> Generator[Any, Any, None]:
+    def summed() -> Generator[Any, Any, None]:
         yield AllReduce(1, "sum")
+
+    def fails(toy: Toy, count: int) -> Generator[Any, Any, None]:
+        if is_generator:
+            return failing(toy)
+        fail(toy)
+        return summed()
+
+    def failing(toy: Toy) -> Generator[Any, Any, None]:
+        yield from summed()
+        fail(toy)
+
+    def fail(toy: Toy) -> None:
         if toy.index == (1, 0):
             raise ValueError("no")
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -151,8 +152,14 @@ def test_wheel_holds_every_file_of_the_packages(wheel):
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert held == expected
-    typed = "communication", "devices", "drivers", "kernels", "miniapps", "workbench"
+    typed = {name.split("/")[0] for name in held if name.endswith(".py")} - {"studies"}
     assert {f"{package}/py.typed" for package in typed} <= held  # else checkers see no types
+
+
+def test_a_checkout_is_installed_as_a_path() -> None:
+    """Catches an import hook, which type checkers and editors of a user's program do not follow."""
+    (file,) = Path(sysconfig.get_path("purelib")).glob("__editable__.parallel_miniapps*.pth")
+    assert [Path(line) for line in file.read_text().splitlines()] == [support.ROOT]
 
 
 def test_installed_copy_runs(installed):
