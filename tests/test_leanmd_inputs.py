@@ -398,6 +398,11 @@ LAMMPS_CASES: list[tuple[str, str, int | None, str]] = [
     # what is in the file, what is there instead, the line that must be named, what must be said
     ("units = lj", "units = metal", 1, "without it, units must be lj"),
     ("units = lj", "units = si", 1, "units must be lj, real or metal, not 'si'"),
+    *(
+        ("units = lj", words, 1, "without it, units must be lj")
+        for words in ("Units = REAL", 'units: "real"', "in units of length, units metal")
+    ),
+    ("9 1 0.1", "# 9\n9 1 0.1", 24, "a comment between the rows of Atoms"),
     ("5 atoms", "6 atoms", 27, "6 rows as announced, has 5"),
     ("5 atoms", "4 atoms", 26, "more rows than announced"),
     ("5 atoms", "5.5 atoms", 3, "integer from 1 to 1e+15"),
@@ -460,6 +465,9 @@ LAMMPS_CASES: list[tuple[str, str, int | None, str]] = [
 ]
 XYZ_CASES: list[tuple[str, str, int | None, str]] = [
     ("4 0 0 0 5 0", "4 0 0 0.1 5 0", 6, "right angles"),
+    ("4 0 0 0 5 0", "4 0 0 1e-11 5 0", 6, "right angles"),
+    ("2\nLatt", "2 # atoms\nLatt", 1, "the number of atoms alone"),
+    ("2\nLatt", "# made\n2\nLatt", 1, "the number of atoms alone"),
     ("4 0 0 0 5 0", "-4 0 0 0 5 0", 6, "a side of the box"),
     ("4 0 0 0 5 0", "4 0 0 0 5", 6, "must be nine numbers"),
     ("4 0 0 0 5 0", "4 0 0 0 five 0", 6, "finite numbers"),
@@ -602,6 +610,13 @@ def two_groups(path: Path) -> None:
         (lambda path: path.write_bytes(gzip.compress(FRAME.encode())), "is compressed by gzip"),
         (lambda path: path.write_bytes(bz2.compress(FRAME.encode())), "is compressed by bzip2"),
         (lambda path: path.write_bytes(lzma.compress(FRAME.encode())), "is compressed by xz"),
+        (lambda path: path.write_text(FRAME.replace("\n", "\r")), "lines end with CR alone"),
+        (
+            lambda path: path.write_text(
+                FRAME.replace("Ar 2", f"{'A' * 40}B 2").replace("Ar ", f"{'A' * 40} ")
+            ),
+            ":6: all atoms must be of one kind",
+        ),
         (lambda path: path.write_bytes(b"\xff\xfe\x08\xff\xff\n\xfe\n"), ":1: is not text"),
         (lambda path: path.write_bytes(DATA.encode() + b"\n# \xff"), ":36: is not text"),
         (lambda path: path.write_bytes(FRAME.encode().replace(b"Ar", b"\xff")), ":3: is not text"),

@@ -196,7 +196,9 @@ def of_header(words: list[str]) -> bool:
 
 def units_of(title: str, mass: float, argon: bool) -> tuple[float, float]:
     """The length of sigma, and the factor to sigma / tau, of a file; ``mass`` 0: none is there."""
-    named = re.search(r"\bunits\s*=\s*(\w+)", title)
+    styles = "lj|real|metal|si|cgs|electron|micro|nano"
+    after = rf"(?:\s*[=:]\s*[\"']?(?=\w)|\s+(?=(?:{styles})\b))"
+    named = re.search(rf"\bunits{after}(\w+)", title.lower())
     of_argon = argon and abs(mass - 39.948) < 0.1
     units = named[1] if named else "real" if of_argon else "lj"
     if units == "lj":

@@ -52,7 +52,7 @@ TYPES: dict[str, Any] = {
     "mass": ("f8",),
     "number": ("i8",),
     "id": ("i8",),
-    **dict.fromkeys(("kind", "element", "symbol", "type"), ("S16",)),
+    **dict.fromkeys(("kind", "element", "symbol", "type"), ("S64",)),
 }
 
 NO_BOX = 'Lattice="ax 0 0 0 by 0 0 0 cz" is missing, which gives the sides of the box'
@@ -80,7 +80,7 @@ def from_extended_xyz(path: Path) -> Input:
         need(columns == 4, location, what)
     fields = _fields(form, columns, location)
     units, pbc = keys.get("units", "lj"), keys.get("pbc", "T")
-    need(units == "lj", location, f"units must be lj, not {units[:40]!r}; {ONLY_LAMMPS}")
+    need(units.lower() == "lj", location, f"units must be lj, not {units[:40]!r}; {ONLY_LAMMPS}")
     along = [word.lower() in TRUE for word in IN_LIST.findall(pbc)]
     periodic = all(along) and len(along) in (1, 3)
     need(periodic, location, f"pbc must be 'T T T', not {pbc[:40]!r}")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from miniapps.leanmd.inputs.scale import Stated, scale_of
-from miniapps.leanmd.inputs.tables import OPTION, Input, box_of, need
+from miniapps.leanmd.inputs.tables import OPTION, ROUNDED, Input, box_of, need
 from miniapps.leanmd.inputs.text import (
     MOST_ATOMS,
     Lines,
@@ -23,6 +23,11 @@ from miniapps.leanmd.inputs.text import (
 from miniapps.leanmd.si import Substance
 from miniapps.parameters import InputError
 
+# The units in a title: `units = real` as LAMMPS writes it, and as people do.
+UNITS = re.compile(
+    r"""\bunits(?:\s*+[=:]\s*+["']?(\w{1,40})|\s++(lj|real|metal|si|cgs|electron|micro|nano)\b)""",
+    re.ASCII | re.IGNORECASE,
+)
 ATOM_FORM, VELOCITY_FORM = "id type x y z [ix iy iz]", "id vx vy vz"
 ATOM_FIELDS: list[Any] = [("id", "i8"), ("kind", "S16"), ("position", "f8", (3,))]
 ROWS = {  # rows of the sections that are read, by their number of columns
@@ -68,8 +73,8 @@ def from_lammps_data(path: Path, substance: Substance | None = None) -> Input:
     tables: dict[str, TextTable | None] = {}
     with lines_of(path) as lines:
         title = next(lines, "")
-        units = re.search(r"\bunits\s*+=\s*+(\w{1,40})", title)
-        named = (units[1], lines.location) if units else None
+        units = UNITS.search(title)
+        named = ((units[1] or units[2]).lower(), lines.location) if units else None
         step = re.search(r"\btimestep\s*+=\s*+(\d{1,18})\b", title)
         for text in lines:
             words, _, comment = text.partition("#")
@@ -118,7 +123,9 @@ def _take_header(
     if name in ONLY:
         only = " ".join(f"{number:g}" for number in ONLY[name])
         what = "there are plain atoms of one type, in a box with right angles"
-        need(numbers == ONLY[name], location, f"'{name}' must be {only}: {what}")
+        good = len(numbers) == len(ONLY[name])
+        good = good and all(abs(a - b) <= ROUNDED for a, b in zip(numbers, ONLY[name], strict=True))
+        need(good, location, f"'{name}' must be {only}: {what}")
         return
     known = name == "atoms" and len(numbers) == 1 or name in SPANS and len(numbers) == 2
     what = "a line of the header or the name of a section must be here"
@@ -155,7 +162,7 @@ def _section(lines: Lines, name: str, style: str, header: Header) -> TextTable |
         kind = words[1].encode()
     count = int(header.numbers["atoms"][0])
     table = TextTable(lines.path, what, lines.start, lines.number, count, fields, form, kind)
-    lines.skip_rows(count - 1, count, name)
+    lines.skip_rows(count - 1, count, name, comments=b"#")
     return table
 
 

@@ -23,6 +23,7 @@ COMPRESSED = (
     ("xz", b"\xfd7zXZ"),
     ("zstd", b"\x28\xb5\x2f\xfd"),
 )
+LATTICE = re.compile(rb"[^#]*\bLattice\s*=", re.IGNORECASE)  # in a comment of extended XYZ
 FARTHEST = 1e100  # bound of coordinates and velocities: multiples of a quantum stay finite
 
 
@@ -41,12 +42,17 @@ def opened(path: Path, substance: Substance | None = None) -> Input:
     need(begin != b"", path, "is empty")
     for how, magic in COMPRESSED:
         need(not begin.startswith(magic), path, f"is compressed by {how}: decompress it first")
+    only_cr = b"\r" in begin and b"\n" not in begin and not begin.startswith(MAGIC)
+    need(not only_cr, path, "its lines end with CR alone: end them with LF")
     if begin.startswith(MAGIC):
         _require_readable(path)
         source = from_h5md(path)
     elif _is_xyz(begin):
         source = from_extended_xyz(path)
     else:
+        headed = any(LATTICE.match(line) for line in begin.split(b"\n")[1:3])
+        what = "the first line of extended XYZ must be the number of atoms alone"
+        need(not headed, f"{path}:1", what)
         source = from_lammps_data(path, substance)
     try:
         _check_ids(source)

@@ -50,7 +50,7 @@ class Lines:
         try:
             return raw.removeprefix(BYTE_ORDER_MARK if self.start == 0 else b"").decode()
         except UnicodeDecodeError:
-            raise InputError(OPTION, self.location, "is not text") from None
+            raise InputError(OPTION, self.location, "is not text in UTF-8") from None
 
     def _read(self) -> bytes:
         raw = self.file.readline(LONGEST + 1)
@@ -72,11 +72,18 @@ class Lines:
                 return words
         raise InputError(OPTION, self.location, f"the file ends where {what} must begin")
 
-    def skip_rows(self, rest: int, count: int, what: str) -> None:
-        """Skip the last ``rest`` of ``count`` rows. Raises InputError if one is missing."""
+    def skip_rows(self, rest: int, count: int, what: str, comments: bytes = b"\n") -> None:
+        """Skip the last ``rest`` of ``count`` rows. Raises InputError if one is missing.
+
+        ``comments``: how a line begins that is a comment, and no row.
+        """
         for row in range(count - rest, count):
-            there = self._read().strip() != b""
-            need(there, self.location, f"{what} must have {count} rows as announced, has {row}")
+            text = self._read().strip()
+            need(
+                text != b"", self.location, f"{what} must have {count} rows as announced, has {row}"
+            )
+            is_row = not text.startswith(comments)
+            need(is_row, self.location, f"a comment between the rows of {what} is not read")
 
 
 @contextmanager
