@@ -402,7 +402,6 @@ LAMMPS_CASES: list[tuple[str, str, int | None, str]] = [
         ("units = lj", words, 1, "without it, units must be lj")
         for words in ("Units = REAL", 'units: "real"', "in units of length, units metal")
     ),
-    ("9 1 0.1", "# 9\n9 1 0.1", 24, "a comment between the rows of Atoms"),
     ("5 atoms", "6 atoms", 27, "6 rows as announced, has 5"),
     ("5 atoms", "4 atoms", 26, "more rows than announced"),
     ("5 atoms", "5.5 atoms", 3, "integer from 1 to 1e+15"),
@@ -449,7 +448,7 @@ LAMMPS_CASES: list[tuple[str, str, int | None, str]] = [
     ("9 1 0.1 4.2 3.55 0 0 0", "9 1 0.1 1e308 3.55 0 0 0", 24, "atom 9: position must be finite"),
     ("9 1 0.1 4.2 3.55 0 0 0", "9 1 0.1 4.2 3.55", 24, "id type x y z"),
     ("9 1 0.1 4.2 3.55 0 0 0", "9 1 0.1 4.2 3.55 0 0 0 0", 24, "id type x y z"),
-    ("9 1 0.1 4.2 3.55 0 0 0", "# 9 1 0.1 4.2 3.55 0 0 0", 24, "id type x y z"),
+    ("9 1 0.1 4.2 3.55 0 0 0", "# 9 1 0.1 4.2 3.55 0 0 0", 24, "a comment between the rows"),
     ("9 1 0.1 4.2 3.55 0 0 0", "0 1 0.1 4.2 3.55 0 0 0", 24, "1 or more"),
     ("9 1 0.1 4.2 3.55 0 0 0", "9.5 1 0.1 4.2 3.55 0 0 0", 24, "id type x y z"),
     ("9 1 0.1 4.2 3.55 0 0 0", f"{9**30} 1 0.1 4.2 3.55 0 0 0", 24, "id type x y z"),
