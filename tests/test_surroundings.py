@@ -258,13 +258,23 @@ def test_a_program_without_docstrings_runs():
     assert done.stdout.split()
 
 
-def test_a_folder_that_hides_a_package_is_named(tmp_path):
-    """Mistake: a traceback and status 1 for a folder of results that is called `miniapps`."""
+@pytest.mark.parametrize("name", ["miniapps/__init__.py", "drivers.py", "kernels.py"])
+def test_what_hides_a_package_is_named(name, tmp_path):
+    """Mistake: a traceback and status 1 for a program of the user's that is called `drivers.py`."""
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).touch()
+    done = support.miniapps("list", env={"PYTHONPATH": str(tmp_path)})
+    hides = str(tmp_path / name).removesuffix("/__init__.py")
+    package = name.split("/")[0].removesuffix(".py")
+    assert done.stderr == f"miniapps: {hides} hides this program's package {package}\n"
+    assert done.returncode == 2
+
+
+def test_a_folder_of_results_hides_no_package(tmp_path):
+    """Mistake: a folder that is called `miniapps` keeps the program from running."""
     (tmp_path / "miniapps").mkdir()
     done = support.miniapps("list", env={"PYTHONPATH": str(tmp_path)})
-    assert done.returncode == 2
-    told = f"miniapps: {tmp_path}/miniapps hides this program's package miniapps\n"
-    assert done.stderr == told
+    assert done.returncode == 0 and not done.stderr
 
 
 @pytest.mark.parametrize("rank", ["0", "1"])

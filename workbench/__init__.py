@@ -1,6 +1,6 @@
 """The workbench: tools around runs. Command line, launcher, records, doctor, demo.
 
-Importing it checks that no folder on PYTHONPATH hides one of this program's packages.
+Importing it checks that nothing on PYTHONPATH hides one of this program's packages.
 """
 
 import gc
@@ -16,11 +16,13 @@ PACKAGES = ("devices", "kernels", "miniapps", "drivers", "communication", "lesso
 
 
 def hidden(package: str) -> str | None:
-    """The path of another package that is found instead of this program's, if there is one."""
+    """The path of what is found instead of this program's package, if there is anything."""
     spec = find_spec(package)
-    found = [Path(path).resolve() for path in (spec and spec.submodule_search_locations) or ()]
-    own = Path(__file__).resolve().parent.with_name(package)
-    return str(found[0]) if found and found[0] != own else None
+    if spec is None:
+        return None
+    folder, *_ = [*(spec.submodule_search_locations or ()), spec.origin]
+    found, own = Path(str(folder)).resolve(), Path(__file__).resolve().parent.with_name(package)
+    return str(found) if found != own else None
 
 
 for _package in PACKAGES:
