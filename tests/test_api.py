@@ -18,7 +18,7 @@ import support
 import drivers
 import miniapps
 from workbench import api, new
-from workbench.run import launch
+from workbench.run import restarts
 from workbench.run.record import summary
 
 TINY = {"preset": "tiny", "driver": "mpi", "pes": 2}
@@ -85,7 +85,7 @@ def test_bad_input_is_refused(
     options: dict[str, Any], named: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Catches bad input that ends the user's program, or that is noticed after the launch."""
-    monkeypatch.setattr(launch, "launch_all", None)
+    monkeypatch.setattr(restarts, "launch_until_done", None)
     with pytest.raises(miniapps.InputError, match=named):
         miniapps.run("jacobi2d", **options)
     with pytest.raises(miniapps.InputError, match="APP nonesuch"):
@@ -122,14 +122,14 @@ def test_inside_a_launcher_it_is_refused(
 
 def test_a_failed_run_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a failure that is only printed."""
-    monkeypatch.setattr(launch, "launch_all", lambda *_: ["PE 1 died"])
+    monkeypatch.setattr(restarts, "launch_until_done", lambda *_: "PE 1 died")
     with pytest.raises(miniapps.RunError, match="PE 1 died"):
         miniapps.run("echo", **TINY)
 
 
 def test_a_wrong_result_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches timings of a run whose result is wrong."""
-    monkeypatch.setattr(launch, "launch_all", lambda *_: [{"valid": False}])
+    monkeypatch.setattr(restarts, "launch_until_done", lambda *_: {"valid": False})
     record = miniapps.run("echo", **TINY)
     assert record["valid"] is False
     with pytest.raises(miniapps.RunError, match="wrong"):

@@ -20,8 +20,8 @@ def hidden(package: str) -> str | None:
     spec = find_spec(package)
     if spec is None:
         return None
-    folder, *_ = [*(spec.submodule_search_locations or ()), spec.origin]
-    found, own = Path(str(folder)).resolve(), Path(__file__).resolve().parent.with_name(package)
+    places = [*(spec.submodule_search_locations or []), str(spec.origin)]
+    found, own = Path(places[0]).resolve(), Path(__file__).resolve().parent.with_name(package)
     return str(found) if found != own else None
 
 
