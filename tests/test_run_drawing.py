@@ -123,12 +123,12 @@ def test_end_of_curves() -> None:
     """Catches marks without a name or with several, and limits that cut off."""
     axes = blank_figure(8, 6).subplots()
     axes.plot([0, 30], [1, 1], label="PE 0")
-    marks.finish_curves(axes, 2.0, 3.14159, [10, 20])
+    marks.finish_curves(axes, 2.0, 3.14159, [10, 20, 25])
     assert said(axes) == ["PE 0", "load balancing", "beyond the axis, up to 3.14 ms"]
     dotted = axes.lines[1:]
-    assert [line.get_xdata() for line in dotted] == [[10, 10], [20, 20]]
+    assert [line.get_xdata() for line in dotted] == [[10, 10], [20, 20], [25, 25]]
     look = [(line.get_color(), line.get_linewidth(), line.get_linestyle()) for line in dotted]
-    assert look == [("black", 0.5, ":")] * 2
+    assert look == [("black", 0.5, ":")] * 3
     legend = axes.get_legend()
     beyond = legend.legend_handles[-1]
     assert (beyond.get_color(), beyond.get_marker(), beyond.get_markersize()) == ("#555555", "^", 4)
@@ -241,6 +241,7 @@ def test_lines_that_just_fit() -> None:
     """Catches a line that is broken early, and a word that is broken at its hyphen."""
     assert captions.wrapped("a, bbb cccc", 8) == "a,\nbbb cccc"
     assert captions.wrapped("abc de-fgh", 7) == "abc\nde-fgh"
+    assert captions.fitted(["a", "b"], 4) == "a; b" and captions.fitted(["a", "b"], 3) == "a\nb"
 
 
 # Panels -------------------------------------------------------------------------------------------
@@ -442,14 +443,14 @@ def test_where_a_figure_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def traced(slices: Any, syncs: Any = ()) -> SavedRun:
     """A run on one PE that ends after 8 ms and has those slices and balancings."""
-    run = run_of([[1, 1]])
-    run.rows["end_s"] = [0.007, 0.008]
+    run = run_of([[1, 1, 1]])
+    run.rows["end_s"] = [0.006, 0.007, 0.008]
     return replace(run, slices=np.array(slices, SLICE), syncs=np.array([*syncs], SYNC))
 
 
 def test_events_of_a_trace() -> None:
     """Catches a PE without a name, digits that are lost, and an event of another thread."""
-    made = trace.trace(traced([(0, 0, 1, COMPUTE, 0.0012345674, 0.0012457898)]))
+    made = trace.trace(traced([(0, 0, 2, COMPUTE, 0.0012345674, 0.0012457898)]))
     where = {"pid": 0, "tid": 0}
     names, events = made["traceEvents"][:3], made["traceEvents"][3:]
     assert names == [
@@ -460,7 +461,7 @@ def test_events_of_a_trace() -> None:
             ("process_sort_index", "sort_index", 0),
         )
     ]
-    args = {"block": "block 0 (0)", "step": 1}
+    args = {"block": "block 0 (0)", "step": 2}
     assert events == [
         {"ph": "X", "name": "wait", **where, "ts": 0, "dur": 1234.567, "args": {}},
         {"ph": "X", "name": "compute", **where, "ts": 1234.567, "dur": 11.223, "args": args},
