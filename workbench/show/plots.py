@@ -62,11 +62,12 @@ def run_figure(source: Path) -> Any:
     panels = [_draw_blocks]
     panels += [_draw_homes] if run.record["pes"] > 1 else []
     panels += [_draw_migrations] if run.lb_steps else []
+    below = lower.subplots(1, len(panels), squeeze=False)[0]
     with opened(source) as file:
         _draw_state(state, file["state"], run)
     _draw_load(load, run)
     _draw_step_times(time, run)
-    for axes, draw in zip(lower.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+    for axes, draw in zip(below, panels, strict=True):
         draw(axes, run)
     figure.suptitle(run_title(run.record, LETTERS), fontsize=11)
     return figure
