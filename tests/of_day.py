@@ -1,4 +1,4 @@
-"""Which cases of slow tests are made on a day: a third of them; in three days all.
+"""Which cases of slow tests are made on a day: a seventh of them; in a week all.
 
 Slow tests that have one case each count as cases of one test.
 
@@ -17,7 +17,7 @@ import pytest
 
 Case = TypeVar("Case")
 DAY = "TEST_DAY"  # a number that grows by one each day
-DAYS = 3
+DAYS = 7
 # Apps with kernels for a GPU, by day: to compile these takes most of the time of their tests.
 KERNELS = (("leanmd", "pairs"), ("pic",), ("jacobi2d", "stencil3d"))
 
@@ -28,7 +28,7 @@ def is_set() -> bool:
 
 
 def share(cases: Sequence[Case]) -> list[Case]:
-    """The cases that are made on this day: every third, and at least one."""
+    """The cases that are made on this day: every seventh, and at least one."""
     if not is_set():
         return list(cases)
     day = int(os.environ[DAY])

@@ -360,6 +360,7 @@ def test_a_browser_shows_the_animation(
     assert complaints == []
 
 
+@pytest.mark.slow
 def test_browser_complaints_are_seen(
     tmp_path: Path, browser_page: Callable[[Path], tuple[Any, list[str]]]
 ) -> None:

@@ -153,6 +153,7 @@ def test_a_campaign_is_a_table() -> None:
         miniapps.campaign(Path("nowhere.jsonl"))
 
 
+@pytest.mark.slow
 def test_pandas_is_asked_for_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a pandas that everybody needs, and its absence that is not explained."""
     late = "import sys, miniapps; miniapps.run; print('pandas' in sys.modules)"

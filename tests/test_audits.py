@@ -221,6 +221,7 @@ def test_wrong_stencils_are_found_beyond_the_reference(app: str, wrong: str) -> 
     assert "differs from reference" not in {check.name for check in solved.checks}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("app", LARGE)
 def test_rounded_halos_are_found_in_cells(app: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a sample that takes no cells beside other blocks, or no cones through corners."""

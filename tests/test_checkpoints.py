@@ -104,6 +104,7 @@ def test_other_decomposition_of_leanmd(tmp_path: Path) -> None:
     assert physics(found) == physics(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 def test_resumed_under_every_driver(tmp_path: Path) -> None:
     """Catches a driver that writes or takes up less than all PEs have, or loses migrated blocks."""

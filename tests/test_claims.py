@@ -85,6 +85,7 @@ def page(claims: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return written
 
 
+@pytest.mark.slow
 def test_the_page_is_the_one_that_the_command_writes(claims: ModuleType) -> None:
     """Catches numbers edited by hand, and a page that is older than its studies or campaigns."""
     assert claims.PAGE.read_text() == claims.page(), "run `python benchmarks/claims.py`"

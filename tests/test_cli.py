@@ -221,6 +221,7 @@ def test_refused_as_a_user_sees_it(miniapps: Callable[..., Any]) -> None:
     assert done.stderr == "miniapps: --size 0x5: must be 1 or more along each axis\n"
 
 
+@pytest.mark.slow
 def test_refused_inside_mpiexec() -> None:
     """Catches a rank 0 that exits alone while the others wait, and a line from every rank."""
     command = [support.BIN / "mpiexec", "-n", 2, support.BIN / "miniapps", *SMALL]
@@ -280,6 +281,7 @@ def test_commands_that_need_words_print_their_help(capsys: pytest.CaptureFixture
         assert shown.out.startswith(f"usage: {' '.join(['miniapps', *words])} ["), words
 
 
+@pytest.mark.slow
 def test_help_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a description that runs beyond the screen."""
     monkeypatch.setenv("COLUMNS", "80")
@@ -397,6 +399,7 @@ def test_dry_run_starts_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_dry_run_gives_the_same_state(
     capsys: pytest.CaptureFixture[str], run_record: Callable[..., Any]
 ) -> None:
@@ -680,6 +683,7 @@ def test_names_are_taken_in_any_case(capsys: pytest.CaptureFixture[str]) -> None
     assert words[words.index("--balancer") + 1] == "GreedyRefine"
 
 
+@pytest.mark.slow
 def test_a_reader_that_stops_early_sees_no_error() -> None:
     """Catches "Broken pipe" behind `miniapps list | head -1`."""
     program = support.BIN / "miniapps"

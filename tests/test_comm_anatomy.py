@@ -242,6 +242,7 @@ def test_wrong_messages_have_no_times(driver: str, call: str, act: str, tmp_path
     assert done.stderr.startswith(line) and done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 @pytest.mark.usefixtures("one_launch")
 def test_calls_that_are_not_made_have_no_times(tmp_path: Path) -> None:

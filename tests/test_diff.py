@@ -114,6 +114,7 @@ def diff(capsys: Any, *files: Path) -> tuple[int, str]:
     return status, " ".join((found.out + found.err).split())
 
 
+@pytest.mark.slow
 def test_checkpoints(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches checkpoints held equal by their shape, rows without a particle, and lost totals."""
     words = "--preset minimal --steps 9 --warmup 0 --checkpoint-every 3 --checkpoint"
@@ -162,6 +163,7 @@ def test_the_first_particle_that_differs(
     assert status == WRONG and "particles differs at (2, 3)" in said
 
 
+@pytest.mark.slow
 def test_files_that_cannot_be_compared(tmp_path: Path, capsys: Any) -> None:
     """Catches a traceback from a damaged file, and a comparison of two problems."""
     good = run("echo", "--hash-every 3 --pe-grid 2x1", tmp_path / "good.h5")

@@ -193,6 +193,7 @@ def test_only_folders_of_dead_runs_are_removed(tmp_path: Path) -> None:
     assert not [*tmp_path.iterdir()]
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 def test_a_run_says_what_it_finds_and_does_not_read_it(tmp_path: Path) -> None:
     """Catches a run that reads old messages, or removes them without a word, or leaves any."""
@@ -298,6 +299,7 @@ def step_of(folder: Path, ranks: int, *words: object) -> list[subprocess.Popen[s
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 def test_a_step_of_slurm(tmp_path: Path, run_record: Callable[..., Any]) -> None:
     """Catches ranks that are runs of their own, do not find each other, or leave their folder."""

@@ -171,6 +171,7 @@ def test_a_lesson_that_fills_the_disk(
 PLOTS = "plot {run} --figure {to}.png", "plot {run} --paraview", "plot {run} --animation"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [*PLOTS, "study export {campaign} --format csv --to {to}"])
 def test_what_is_made_of_results_fills_the_disk(line: str, tmp_path: Path) -> None:
     """Catches a table or a figure that is cut off and keeps its name."""

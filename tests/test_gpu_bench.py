@@ -221,6 +221,7 @@ def test_page_of_a_run_of_which_parts_failed() -> None:
     assert "pic not measured" in page and "* rates: jacobi2d: float64: Different" in page
 
 
+@pytest.mark.slow
 def test_figure_shows_every_kernel_and_app() -> None:
     """Catches a figure that leaves out a kernel with a share, a configuration or an app."""
     from gpu_cases import BARS, CONFIGURATIONS, FULL
@@ -270,6 +271,7 @@ def test_figure_shows_the_values() -> None:
             np.testing.assert_allclose(named[name][:, 1], [found[key] for found in sizes.values()])
 
 
+@pytest.mark.slow
 def test_figure_needs_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a figure of nothing."""
     import gpu_figure

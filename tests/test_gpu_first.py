@@ -190,6 +190,7 @@ def test_wheels_are_installed_beside_the_packages_of_this_python(first):
     assert first.asked(first.install(), "import another").returncode == 0
 
 
+@pytest.mark.slow
 def test_why_packages_cannot_be_installed_is_one_line(first, monkeypatch, capfd):
     """Catches pip's page of output, and a part that begins without its packages."""
     wheel(first.WHEELS, "carried", "cp30-cp30-manylinux1_x86_64")
@@ -226,6 +227,7 @@ def test_the_inventory_names_what_is_missing(scripts):
     assert scripts.inventory.old((12, 8)) and not scripts.inventory.old((13, 0))
 
 
+@pytest.mark.slow
 def test_the_inventory_needs_no_gpu():
     """Catches an inventory that fails where there is little to find."""
     done = subprocess.run(

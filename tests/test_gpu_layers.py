@@ -121,6 +121,7 @@ sys.exit(pytest.main(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 def test_without_a_gpu_tests_are_skipped_and_counted(tmp_path):
     """Catches a run in which nobody learns that no kernel ran on a GPU."""
     skips.without("sim")
@@ -132,6 +133,7 @@ def test_without_a_gpu_tests_are_skipped_and_counted(tmp_path):
     assert "simulator" in line
 
 
+@pytest.mark.slow
 def test_a_gpu_can_be_required(tmp_path):
     """Catches a machine with a broken driver on which all tests of kernels pass by not running."""
     skips.without("sim")

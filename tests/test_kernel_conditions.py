@@ -77,6 +77,7 @@ class Scattered(PicBlock):
         mine.vx[:count], mine.vy[:count] = size * np.resize(far, (count, 2)).T
 
 
+@pytest.mark.slow
 def test_every_condition_of_pic(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a branch of a kernel that no test enters, where a mistake would go unnoticed."""
     outcomes, app = conditions.as_python(monkeypatch, PIC), miniapps.load("pic")

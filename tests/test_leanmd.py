@@ -274,6 +274,7 @@ def test_two_atoms_circle(grid: Grid) -> None:
         assert turned < 2 * (TIME * RADIUS * FORCE_UNIT + steps * SPEED * quantum)
 
 
+@pytest.mark.slow
 def test_two_atoms_circle_by_pairs() -> None:
     """Catches a wrong image between cells that meet at a corner, where atoms change cell."""
     runs = [moved(circling(80, decomposition), 24) for decomposition in BOTH]
@@ -422,6 +423,7 @@ def test_any_cells_on_any_blocks(
 GRIDS = [(1, 1, 1), (2, 1, 1), (1, 3, 2), (3, 2, 1), (2, 2, 2), (5, 3, 3)]
 
 
+@pytest.mark.slow
 def test_cells_from_empty_to_full() -> None:
     """Catches a block without atoms or ghosts, and clusters that are not full: 5, 10, 15, 20."""
     problem = LeanmdProblem(cells=(5, 3, 3), gradient=Gradient(0, 20), cutoff=2.1)
@@ -474,6 +476,7 @@ def test_a_step_that_is_too_long(decomposition: str, dt: float, said: str) -> No
         solve(problem, 200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decomposition", BOTH)
 @pytest.mark.parametrize("grid", [(1, 1, 1), (2, 2, 2)])
 def test_atoms_that_begin_too_close(decomposition: str, grid: Grid) -> None:
@@ -496,6 +499,7 @@ def test_atoms_that_begin_too_close(decomposition: str, grid: Grid) -> None:
             assert force == pytest.approx(right, rel=1e-12) and force < 2**14
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decomposition", BOTH)
 def test_explosion_on_the_command_line(decomposition: str) -> None:
     """Catches a result that is given all the same, or an error that does not name the place."""

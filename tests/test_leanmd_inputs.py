@@ -679,6 +679,7 @@ def test_damaged_text_is_refused_or_read(tmp_path: Path, kind: str) -> None:
     assert outcomes == {True, False}
 
 
+@pytest.mark.slow
 def test_truncated_hdf5_is_refused(tmp_path: Path) -> None:
     """Catches any other exception than InputError when a copy of a file was not finished."""
     right = written(tmp_path / "file", "h5md").read_bytes()

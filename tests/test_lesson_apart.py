@@ -199,6 +199,7 @@ def collect(comm, mine):
 """
 
 
+@pytest.mark.slow
 def test_ten_gigabytes_are_not_written(tmp_path, isolated, nothing_left) -> None:
     """Catches a submission that fills the disk, within the limits that `mark` really has."""
     text = WRITES_10_GB.format(folder=tmp_path, home=Path.home())

@@ -101,6 +101,7 @@ def test_what_kernels_must_not_do(tmp_path: Path) -> None:
         assert said in reasons[0] if said else not reasons, (said, reasons[:1])
 
 
+@pytest.mark.slow
 def test_marks_apart_from_others() -> None:
     """Catches limits on processes and memory under which no kernel runs."""
     isolated = apart.Apart((), not apart.obstacle(()))

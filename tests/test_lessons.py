@@ -221,6 +221,7 @@ def test_an_error_is_placed_in_the_program(monkeypatch) -> None:
     assert re.fullmatch(r"it fails: .*: division by zero \(test_lessons.py:\d+\)", said)
 
 
+@pytest.mark.slow
 def test_a_wrong_result_is_explained(tmp_path, monkeypatch, capsys) -> None:
     """Catches a program that is not compared with the known mistakes."""
     lesson = lessons.load("ring")

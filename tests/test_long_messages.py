@@ -144,6 +144,7 @@ def test_charm_refuses_what_the_runtime_would_cut(tmp_path: Path) -> None:
             assert "\n" not in record["failed"]
 
 
+@pytest.mark.slow
 def test_blocks_that_cannot_migrate_are_refused_before_the_launch() -> None:
     """Catches a run that ends at its first balancing, or goes on with another block's cells."""
     words = "run jacobi2d --size 40000x40000 --driver charm -n 2 --steps 9 --force --dry-run"

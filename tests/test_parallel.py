@@ -212,6 +212,7 @@ def mpiexec(ranks: int, *words: object) -> Any:
     return support.execute(command, timeout=60)
 
 
+@pytest.mark.slow
 def test_users_own_mpiexec() -> None:
     """Catches ranks that start launchers of their own, or each print a record."""
     done = mpiexec(2, *SMALL, "--driver", "mpi")

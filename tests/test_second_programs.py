@@ -71,6 +71,7 @@ def in_angstrom(frame: Any) -> Any:
     return atoms
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [0, 1])
 def test_ase_finds_the_same_thermo_table(argon: list[Run], part: int) -> None:
     """Catches a column of the table in another unit, for all atoms, or of another frame."""

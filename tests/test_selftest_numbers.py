@@ -43,6 +43,7 @@ def test_faults_of_numbers_are_those_of_the_sources() -> None:
     assert len(FAULTS) >= LEAST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "found"),
     [

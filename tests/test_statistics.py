@@ -322,6 +322,7 @@ def test_fit_finds_the_law_without_noise(
         assert found.residual < 1e-9 and found.note == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fit", "law", "truth", "on_four"), CASES)
 def test_fit_finds_the_law_in_noise(
     fit: Callable[..., laws.Fit], law: Any, truth: dict[str, float], on_four: float

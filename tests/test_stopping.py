@@ -106,6 +106,7 @@ def test_agreements_change_no_round(tmp_path: Path) -> None:
     assert found["state_hash"] == usual["state_hash"] and not (tmp_path / "c.h5").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("often")
 @pytest.mark.parametrize("last", [1, 4, 5])
 def test_frames_go_on(last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

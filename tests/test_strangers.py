@@ -298,6 +298,7 @@ def test_hostile_files_are_exported_as_data(
     assert any(done)
 
 
+@pytest.mark.slow
 def test_fuzzing_a_kind(tmp_path: Path) -> None:
     """Catches a fuzzer that reads nothing, or whose result lacks what the documentation tells."""
     result = tmp_path / "result.json"

@@ -563,6 +563,7 @@ def test_what_is_left_is_counted(tmp_path, canned, capsys):
     assert last.endswith("ms per step")
 
 
+@pytest.mark.slow
 def test_runs_say_how_and_where(tmp_path):
     study = study_of("strong", "echo", "--preset", "tiny", "--pes", "2")
     status, campaign = conducted(study, tmp_path / "c.jsonl", Policy(1, None, 1, True, None))

@@ -171,6 +171,7 @@ def test_charm_has_no_communication_time_and_the_reason_is_given(tmp_path: Path)
     assert any("charm-4pe-odf4-Greedy2.csv" in name for name in files)
 
 
+@pytest.mark.slow
 def test_extra_p_reads_the_text_and_finds_the_law(tmp_path: Path) -> None:
     """Mistake: a file that only looks like Extra-P's, values under the wrong point, lost trials."""
     path = tmp_path / "campaign.txt"
@@ -326,6 +327,7 @@ def test_reframe_refuses_other_bits(tmp_path: Path) -> None:
     assert {case["fail_phase"] for case in cases.values()} == {"sanity"}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_reframe_refuses_slow_runs(tmp_path: Path) -> None:
     """Mistake: a reference that is only shown."""
@@ -334,6 +336,7 @@ def test_reframe_refuses_slow_runs(tmp_path: Path) -> None:
     assert [case["fail_phase"] for case in cases.values()] == ["performance"]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_reframe_has_no_numbers_for_more_pes_than_cores(tmp_path: Path) -> None:
     """Mistake: a failure for a time that means nothing."""

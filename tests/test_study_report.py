@@ -638,6 +638,7 @@ def test_error_bars_reach_from_one_bound_to_the_other() -> None:
     assert found.high - found.value > 1.5 * (found.value - found.low)
 
 
+@pytest.mark.slow
 def test_oversubscribed_points_are_hollow(strong: Canned) -> None:
     """Catches a point with more PEs than cores that looks like one of a scaling curve."""
     _, axes = drawn(strong, "step-time")
@@ -1049,6 +1050,7 @@ def test_a_slow_down_is_no_law() -> None:
     assert not [line for line in figure.axes[0].get_lines() if line.get_label() == "_law"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_figures")
 def test_a_noisy_machine_is_announced_once(
     strong: Canned, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -181,6 +181,7 @@ subprocess.run(sys.argv[1:], check=True)
 """
 
 
+@pytest.mark.slow
 def test_the_memory_of_a_run_is_its_own(tmp_path):
     """Mistake: a maximum that includes the process that started the run, such as a notebook."""
     record = tmp_path / "record.json"

@@ -96,6 +96,7 @@ def test_programs_print_the_same(tmp_path: Path) -> None:
     assert lines == {last_line(charm)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["jacobi2d_mpi4py.py", "jacobi2d_charm4py.py"])
 def test_comparison_can_fail(tmp_path: Path, name: str) -> None:
     """Catches a comparison that accepts anything: one face is taken from the wrong side."""

@@ -20,6 +20,7 @@ SMALL = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 def test_kernels_run_as_plain_python_with_the_same_bits() -> None:
     """Mistake: the name of an intrinsic, or NumPy's sum of booleans, for who debugs a kernel."""

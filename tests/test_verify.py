@@ -106,6 +106,7 @@ def test_few_launches_make_all_runs() -> None:
     assert len({(driver, pes) for driver, pes, *_ in launches}) == (9 if with_charm else 6)
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_that_case_and_the_others_still_run(
     tmp_path: Path, miniapps: Callable[..., Any]
 ) -> None:
