@@ -67,6 +67,10 @@ def test_title_says_what_all_records_share() -> None:
     records[1] |= {"driver": "charm"}
     figure = comm_figure.figure_of(records, [values(1, 2, 3, 4)] * 2)
     assert tuple(figure.get_size_inches()) == (9, 4.4)
+    _, right = figure.axes
+    assert titles(right) == (SIZE, "ratio to a")
+    assert [set(line.get_ydata()) for line in right.lines if len({*line.get_ydata()}) == 1] == [{1}]
+    assert [box.get_label() for box in right.containers] == ["b"]
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["a", "b"]
     title, more = figure.get_suptitle().split("\n")
@@ -97,6 +101,7 @@ def test_look_of_lines_over_sizes() -> None:
     assert axes.xaxis.get_transform().base == 2 and titles(axes)[0] == SIZE
     assert axes.get_xticks().tolist() == [0.5, 8] and len(axes.get_xticks(minor=True)) == 0
     assert {text.get_fontsize() for text in axes.get_xticklabels()} == {8}
+    assert [*axes.containers[0].lines[0].get_xdata()] == [0.5, 8]
     line, level = (one for one in axes.lines if str(one.get_marker()) not in "_|")
     assert (line.get_markersize(), line.get_linewidth()) == (3.5, 1)
     assert (level.get_linewidth(), level.get_color()) == (1, "black")
@@ -154,6 +159,7 @@ def test_sizes_in_words(size: int, text: str) -> None:
         ([8], 41, [0.01 * n for n in range(-20, 21)]),  # all within 0.4 of an octave
         ([1, 2, 2**40], 2, [-0.2, 0.2]),
         ([1, 2, 2**40], 3, [-0.2, 0, 0.2]),
+        ([2, 4, 2**40], 2, [-0.2, 0.2]),
     ],
 )
 def test_shifts_of_lines(sizes: list[int], lines: int, octaves: list[float]) -> None:

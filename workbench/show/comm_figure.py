@@ -95,7 +95,6 @@ def draw_over_sizes(
     axes.set_xscale("log", base=2)
     shown = every[:: max(1, -(-len(every) // TICKS))]
     axes.set_xticks([max(size, 0.5) for size in shown], [in_words(size) for size in shown])
-    axes.set_xticks([], minor=True)
     axes.set_yscale("log")
     low, high = bounds_of([value for _, _, values in lines for value in values])
     if reference:
