@@ -26,6 +26,7 @@ from workbench.run import launch, processes
 from workbench.run.launch import escaped, guarded, reason_in
 from workbench.run.output import Hdf5Store
 from workbench.run.progress_file import NoProgressFile
+from workbench.run.record import summary
 from workbench.run.replaced import aside
 from workbench.run.revalidation import contradiction
 
@@ -317,6 +318,14 @@ def test_a_quota_limits_the_cores(monkeypatch, quota, cores, whole):
     said = [finding.found for finding in doctor.cpu_quota()]
     told = f"the time of {quota:g} of 3 cores, by the control group" if quota else None
     assert said == [told] * (quota is not None)
+
+
+def test_a_run_with_less_than_a_core_is_oversubscribed(monkeypatch):
+    """Mistake: a right run that fails, as its record has no cores."""
+    monkeypatch.setattr(system, "cpu_quota", lambda: 0.5)
+    found = support.run_record("echo", "--preset", "tiny")
+    assert found["valid"] and found["oversubscribed"] and found["host"]["cores"] == 0
+    assert "oversubscribed: 1 PE on less than one core" in summary(found)
 
 
 def test_a_start_that_cannot_be_known_is_absent(monkeypatch):

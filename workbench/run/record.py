@@ -287,8 +287,10 @@ def summary(record: dict[str, Any]) -> str:
     if variables.kernels_are_python(record.get("environment", {})):
         lines.append(f"  {variables.DISABLE_JIT}: kernels ran as plain Python; no speed to quote")
     if record["oversubscribed"]:
-        cores = counted(record["host"]["cores"], "core")
-        lines.append(f"  oversubscribed: {record['pes']} PEs on {cores}; no speed to quote")
+        cores = record["host"]["cores"]
+        given = counted(cores, "core") if cores else "less than one core"
+        pes = counted(record["pes"], "PE")
+        lines.append(f"  oversubscribed: {pes} on {given}; no speed to quote")
     return "\n".join(part for line in lines for part in fitted(line, width()))
 
 

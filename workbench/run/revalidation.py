@@ -48,7 +48,7 @@ CASE: Mapping[str, Any] = MappingProxyType(
     }
 )
 HOST: Mapping[str, Any] = MappingProxyType(
-    {"processor": LINE, "system": LINE, "cores": SEVERAL, "memory_bytes": COUNT}
+    {"processor": LINE, "system": LINE, "cores": COUNT, "memory_bytes": COUNT}
 )
 RECORD: Mapping[str, Any] = MappingProxyType(
     {
