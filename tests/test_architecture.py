@@ -30,8 +30,8 @@ ONLY_IN = {
     "cuda": r"devices/cuda/driver\.py|tests/gpu_budget\.py",
     "cuda.pathfinder": r"workbench/doctor\.py",
     "matplotlib": r"workbench/(show/\w+|study/(drawing|figures))\.py"
-    r"|tests/(figure_faults|drawn)\.py",
-    "plotly": r"workbench/show/(?:animation|page)\.py",
+    r"|tests/(figure_faults|drawn|test_run_drawing)\.py",
+    "plotly": r"workbench/show/(?:animation|page)\.py|tests/test_animation_drawing\.py",
     "playwright": r"tests/conftest\.py",
     "pandas": r"workbench/api\.py|tests/\w+\.py",
     "h5py": r"(workbench/\w+|tests(/fuzz)?)/\w+\.py"

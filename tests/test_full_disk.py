@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,11 +30,13 @@ LEAST = 1 << 12
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
     """Let this process, and those that it starts here, write no larger files."""
-    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    usual, writes = resource.getrlimit(resource.RLIMIT_FSIZE), sys.dont_write_bytecode
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, usual[1]))
+    sys.dont_write_bytecode = True  # else the half of a module's is found ever after
     try:
         yield
     finally:
+        sys.dont_write_bytecode = writes
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)
 
 

@@ -328,6 +328,15 @@ def test_a_run_with_less_than_a_core_is_oversubscribed(monkeypatch):
     assert "oversubscribed: 1 PE on less than one core" in summary(found)
 
 
+@pytest.mark.parametrize(("size", "written"), [(4096, False), (resource.RLIM_INFINITY, True)])
+def test_bytecode_is_written_whole_or_not(monkeypatch, size, written):
+    """Mistake: half a file of bytecode, as under `ulimit -f`: each later import fails."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (size, size))
+    inherited.write_whole_bytecode()
+    assert sys.dont_write_bytecode is not written
+
+
 def test_a_start_that_cannot_be_known_is_absent(monkeypatch):
     """Mistake: a negative time, with which a study refuses its own record."""
     assert 0.0 < (system.age_s() or 0.0) < 1e5

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import os
+import resource
 import signal
 import sys
 from typing import Any, TextIO
@@ -26,6 +27,16 @@ def prepare() -> None:
     os.umask(os.umask(0o077) & 0o077)
     os.environ.pop("MPLBACKEND", None)  # figures are files; an unknown name would end matplotlib
     open_standard_files()
+    write_whole_bytecode()
+
+
+def write_whole_bytecode() -> None:
+    """Write no bytecode where files are limited in size: Python keeps what fits of a module's.
+
+    Each later import of the module would fail, in any process.
+    """
+    if resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY:
+        sys.dont_write_bytecode = True
 
 
 def ignore(*_: Any) -> None:
