@@ -85,10 +85,10 @@ def block_in_place_of_another(right: Any) -> Any:
 def block_that_ends_its_process(right: Any) -> Any:
     """The first block calls sys.exit(0) in its second round, on one rank alone."""
 
-    def begin(self: Any, generator: Any) -> Any:
+    def begin(self: Any, make: Any) -> Any:
         vars(self)["rounds"] = vars(self).get("rounds", 0) + (self.step != SETUP)
         ends = of_one(self.block) and self.rounds == 2
-        return right(self, process_ended() if ends else generator)
+        return right(self, process_ended if ends else make)
 
     return begin
 
