@@ -32,7 +32,6 @@ html_theme = "furo"
 html_title = project
 html_copy_source = False
 myst_heading_anchors = 4
-myst_enable_extensions = ["colon_fence"]
 default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

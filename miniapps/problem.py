@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
 from miniapps.contract import Measure
@@ -96,6 +97,12 @@ class BaseProblem:
     def results(self, measures: dict[str, Measure]) -> dict[str, Any]:
         """Entries that records of this app have in addition to those of all records."""
         return {}
+
+    @classmethod
+    def fixing(cls, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of a problem's parameters, by name, that fix the result."""
+        free = {*cls.only_output, *(variant.field for variant in cls.variants)}
+        return {name: value for name, value in parameters.items() if name not in free}
 
     @classmethod
     def lines(cls, record: dict[str, Any]) -> list[str]:

@@ -23,7 +23,7 @@ from miniapps.parameters import InputError, require, shown
 from workbench.cli import build_parser
 from workbench.exit_status import BAD_INPUT
 from workbench.run import launch, record, restarts
-from workbench.run.execute import check_fits, require_pinnable, takes_snapshots
+from workbench.run.execute import check_fits, check_restarts, require_pinnable
 from workbench.run.processes import signals_kept
 from workbench.run.spec import RunSpec
 from workbench.show import captions
@@ -158,7 +158,7 @@ def _spec(asked: argparse.Namespace, timings: Path) -> RunSpec:
     spec = RunSpec.create(asked, timings)
     if not asked.force and asked.launcher is None:
         check_fits(spec)
-    restarts.check(spec, True, takes_snapshots(spec))
+    check_restarts(spec, launches=True)
     if asked.pin:
         require_pinnable(spec, asked.launcher)
     return spec

@@ -133,11 +133,11 @@ def require_alone(options: argparse.Namespace, command: str) -> None:
 
     PEs of a launch (``--no-launch``) carry out a command of the same name.
     """
+    if not getattr(options, "starts_runs", False) or getattr(options, "no_launch", False):
+        return
     launcher = drivers.of_several_ranks()
-    pe = getattr(options, "no_launch", False)
-    good = launcher is None or pe or not getattr(options, "starts_runs", False)
     allowed = f"cannot run on the ranks of this {launcher and launcher.name}: it starts its own"
-    require(good, "command", command, allowed)
+    require(launcher is None, "command", command, allowed)
 
 
 def carried_out(options: argparse.Namespace, runtime: list[str]) -> int:

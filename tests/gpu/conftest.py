@@ -42,9 +42,9 @@ def _kernels_that_ran() -> Iterator[None]:
 
 # tests/test_gpu_stub.py makes launched runs; the simulator has no CuPy; a GPU emulates nothing.
 NOT_SIMULATED = ["test_drivers_gpu.py", "test_cupy_gpu.py"]
-OF_KERNELS = {"leanmd": "test_leanmd_gpu.py", "pic": "test_pic_gpu.py"}
-OF_KERNELS |= {"jacobi2d": "test_stencils_gpu.py"}
-OF_OTHER_DAYS = [file for app, file in OF_KERNELS.items() if app not in of_day.with_kernels()]
+OF_KERNELS = {"leanmd": "leanmd", "pic": "pic", "jacobi2d": "stencils"}  # files of tests, by app
+others = [name for app, name in OF_KERNELS.items() if app not in of_day.with_kernels()]
+OF_OTHER_DAYS = [f"test_{name}_gpu.py" for name in others]
 collect_ignore = [*OF_OTHER_DAYS, *(NOT_SIMULATED if SIMULATED else ["test_emulation.py"])]
 
 

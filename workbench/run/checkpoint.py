@@ -65,13 +65,12 @@ def offers_checkpoints(make: Any) -> bool:
 def fixed_parameters(app: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Those parameters of a problem that fix the result, as JSON has them, with whole paths."""
     kind = miniapps.load(app).Problem
-    free = {*kind.only_output, *(variant.field for variant in kind.variants)}
-    plain = dict(parameters)
+    plain = kind.fixing(parameters)
     for option in fields(kind):
         if option.metadata["parse"] is Path and plain.get(option.name) is not None:
             plain[option.name] = str(Path(plain[option.name]).resolve())
     found: dict[str, Any] = json.loads(json.dumps(plain))
-    return {name: value for name, value in found.items() if name not in free}
+    return found
 
 
 # Writing -----------------------------------------------------------------------------------------

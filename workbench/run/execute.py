@@ -64,7 +64,7 @@ def run(options: Namespace, runtime: list[str]) -> int:
     if here and not (options.force or options.dry_run):
         check_fits(spec)
     mine = around is None and not options.no_launch
-    restarts.check(spec, mine or launch.FOLDER in os.environ, takes_snapshots(spec))
+    check_restarts(spec, mine or launch.FOLDER in os.environ)
     if options.pin:
         _pin(spec, options, launched=around is not None)
 
@@ -279,10 +279,14 @@ def _resumed_after(spec: RunSpec) -> tuple[int, int] | None:
     return next(begun, spec.start - 1), spec.start
 
 
-def takes_snapshots(spec: RunSpec) -> bool:
-    """Whether a run stores states before the last one."""
-    store = store_of(spec)
-    return store is not None and store.snapshots
+def check_restarts(spec: RunSpec, launches: bool) -> None:
+    """Raise InputError if a run may be restarted, but cannot be.
+
+    ``launches``: whether this process starts the PEs.
+    """
+    if spec.restart_on_failure:
+        store = store_of(spec)
+        restarts.check(spec, launches, store is not None and store.snapshots)
 
 
 @contextmanager

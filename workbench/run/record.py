@@ -221,9 +221,8 @@ def _short(seconds: np.ndarray) -> list[float]:
 
 def fixed_parameters(record: dict[str, Any]) -> dict[str, Any]:
     """The parameters of a record's problem that affect the result."""
-    problem = miniapps.load(record["app"]).Problem
-    free = {*problem.only_output, *(variant.field for variant in problem.variants)}
-    return {name: value for name, value in record["problem"].items() if name not in free}
+    fixed: dict[str, Any] = miniapps.load(record["app"]).Problem.fixing(record["problem"])
+    return fixed
 
 
 def host() -> dict[str, Any]:

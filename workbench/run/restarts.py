@@ -20,16 +20,18 @@ Identity = tuple[int, int, int]  # of a file, whatever its name
 
 
 def check(spec: RunSpec, launches: bool, snapshots: bool) -> None:
-    """Raise InputError if a run cannot be restarted; `checkpointing.check` has checked the options.
+    """Raise InputError unless a run that may be restarted can be.
+
+    `checkpointing.check` has checked the options.
 
     ``launches``: whether this process starts the PEs; ``snapshots``: whether the run takes some,
     which are in files that a PE may have left half written.
     """
     most, pes = spec.restart_on_failure, spec.restart_pes
     lost = "frames of snapshots would be lost: give --output without them"
-    require(not (most and snapshots), "--restart-on-failure", most, lost)
+    require(not snapshots, "--restart-on-failure", most, lost)
     allowed = "only where this process launches the PEs"
-    require(launches or not most, "--restart-on-failure", most, allowed)
+    require(launches, "--restart-on-failure", most, allowed)
     if pes is not None:
         lowered(spec).check()
 
@@ -89,9 +91,7 @@ def _continued(spec: RunSpec, others: set[Identity], used_s: float) -> RunSpec:
 
 def _own_checkpoints(spec: RunSpec, others: set[Identity]) -> Iterator[Path]:
     """The checkpoints that a run has written, or begun with, the last one first."""
-    assert spec.checkpoint is not None
-    for number in range(spec.checkpoint_keep):
-        path = kept(spec.checkpoint.resolve(), number)
+    for path in _names(spec):
         identity = _identity(path)
         if identity is not None and identity not in others:
             yield path
@@ -99,11 +99,16 @@ def _own_checkpoints(spec: RunSpec, others: set[Identity]) -> Iterator[Path]:
         yield spec.resume
 
 
+def _names(spec: RunSpec) -> list[Path]:
+    """The names that the run's checkpoints get, that of the last one first."""
+    if spec.checkpoint is None:
+        return []
+    return [kept(spec.checkpoint.resolve(), n) for n in range(spec.checkpoint_keep)]
+
+
 def _files(spec: RunSpec) -> Iterator[Identity]:
-    """The files that are there by the names of the run's checkpoints."""
-    if spec.checkpoint is not None:
-        names = [kept(spec.checkpoint.resolve(), n) for n in range(spec.checkpoint_keep)]
-        yield from filter(None, map(_identity, names))
+    """The files that are there by these names."""
+    yield from filter(None, map(_identity, _names(spec)))
 
 
 def _identity(path: Path | None) -> Identity | None:
