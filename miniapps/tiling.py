@@ -20,7 +20,7 @@ import numpy as np
 import kernels
 from devices import variables
 from devices.backend import get
-from devices.cpu import host_memory
+from devices.cpu import disk_cache, host_memory
 from miniapps.arrays import ghosted
 from miniapps.json_input import parsed_object
 
@@ -109,9 +109,11 @@ def swept_cells(shape: tuple[int, ...], grow: Sequence[bool], tile: int) -> int:
 
 
 def cache_folder() -> Path:
-    """The folder of files that are kept between runs."""
-    folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(folder) / "parallel-miniapps"
+    """The folder of files that are kept between runs; for a user without a home, one in /tmp."""
+    home = Path(os.path.expanduser("~"))  # stays "~" if neither HOME nor the system names it
+    there = home.is_absolute() and os.access(home, os.W_OK)
+    usual = home / ".cache" if there else disk_cache.last_folder()
+    return Path(os.environ.get("XDG_CACHE_HOME") or usual) / "parallel-miniapps"
 
 
 def cache_file() -> Path:

@@ -18,6 +18,7 @@ import support
 
 from devices.cpu import disk_cache
 from devices.cpu.disk_cache import caching, checked, tell
+from miniapps import tiling
 from workbench import cli
 from workbench.run import processes
 from workbench.run.processes import SHARED
@@ -122,6 +123,32 @@ def test_kernels_are_kept_where_neither_sources_nor_home_can_be_written(
             disk_cache.require_own(last)
     assert kernel_in(tmp_path)(21) == 42
     assert len(caplog.messages) == 1 and "are not cached on disk" in caplog.messages[0]
+
+
+def test_without_a_home_nothing_is_kept_in_the_current_folder(tmp_path, monkeypatch):
+    """Mistake: code loaded from a folder "~" of the current one; no run, or no study, without."""
+
+    def unknown(_: int) -> None:
+        raise KeyError("uid not found")
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    for name in ("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    last = tmp_path / "last"
+    monkeypatch.setattr(disk_cache, "LAST", last)
+    usual = caching.CacheImpl._locator_classes
+    wide = [one for one in usual if one is caching.UserWideCacheLocator]
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", wide)
+    monkeypatch.setattr(caching, "IndexDataCacheFile", FILES)  # so that it is put back
+    disk_cache.use_checked_files()
+    assert kernel_in(tmp_path)(21) == 42 and list(last.rglob("*.nbc"))
+    assert tiling.cache_folder() == last / "parallel-miniapps"
+    monkeypatch.setenv("HOME", str(tmp_path / "absent"))
+    assert tiling.cache_folder() == last / "parallel-miniapps"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert tiling.cache_folder() == tmp_path / ".cache" / "parallel-miniapps"
+    assert not Path("~").exists()
 
 
 NOTE = """

@@ -97,8 +97,7 @@ def last_locator(caching: Any) -> Any:
     class LastLocator(base):
         def __init__(self, py_func: Any, py_file: str) -> None:
             super().__init__(py_func, py_file)
-            folder = LAST if is_own(LAST) else NOWHERE
-            self._cache_path = str(folder / self.get_suitable_cache_subpath(py_file))
+            self._cache_path = str(last_folder() / self.get_suitable_cache_subpath(py_file))
 
         def ensure_cache_path(self) -> None:
             require_own(LAST)
@@ -109,6 +108,11 @@ def last_locator(caching: Any) -> Any:
             return cls(py_func, py_file) if Path(py_file).exists() else None
 
     return LastLocator
+
+
+def last_folder() -> Path:
+    """The folder for a user whose home cannot be written to; one that cannot be made if not safe."""
+    return LAST if is_own(LAST) else NOWHERE
 
 
 def is_own(folder: Path) -> bool:
@@ -150,4 +154,8 @@ def use_checked_files(caching: Any = caching, sources: Any = None) -> None:
     caching.IndexDataCacheFile = checked(caching.IndexDataCacheFile, sources)
     caching.Cache._guard_against_spurious_io_errors = tolerant
     locators = getattr(caching, "CacheImpl", None) or caching._CacheImpl
-    locators._locator_classes = [*locators._locator_classes, last_locator(caching)]
+    usual, last = locators._locator_classes, last_locator(caching)
+    if not Path(os.path.expanduser("~")).is_absolute():
+        # without a home, numba would load code from a folder "~" of the current directory
+        usual = [one for one in usual if one is not last.__base__]
+    locators._locator_classes = [*usual, last]
