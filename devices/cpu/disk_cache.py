@@ -111,7 +111,7 @@ def last_locator(caching: Any) -> Any:
 
 
 def last_folder() -> Path:
-    """The folder for a user whose home cannot be written to; one that cannot be made if not safe."""
+    """The folder of a user whose home cannot be written to; one that cannot be made if not safe."""
     return LAST if is_own(LAST) else NOWHERE
 
 
