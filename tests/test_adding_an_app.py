@@ -116,6 +116,7 @@ def test_listed_and_its_options_offered(installed: Made) -> None:
     assert refused.stderr == "miniapps: --courant 1.5: must be from 0 to 1\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
 def test_same_bits_under_every_driver(installed: Made, configuration: str) -> None:
     """Catches a driver that knows the apps there were, and a run that imports another tree."""

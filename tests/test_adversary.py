@@ -29,6 +29,7 @@ from workbench.exit_status import BAD_INPUT, FAILED, VALID, WRONG
 STALE = next(bug for bug in BUGS if bug.name == "stale buffer")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_ordering_bugs_are_found(bug: Bug) -> None:
     """Catches a search that misses a mistake, and a schedule that stays long or is not located."""
@@ -74,6 +75,7 @@ def test_coverage_counts_pairs() -> None:
     assert coverage.both == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["right", "old address"])
 def test_processes_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a later failure that is reported for the first, and schedules tried twice or never.
@@ -193,6 +195,7 @@ def test_numbers_out_of_range(words: str, capsys: Any) -> None:
     assert ended.value.code == BAD_INPUT and words.split()[0] in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("app", miniapps.names())
 def test_right_apps_survive(app: str, capsys: Any, tmp_path: Path, monkeypatch: Any) -> None:
     """Catches a command that finds mistakes in an app that has none, or leaves a file."""

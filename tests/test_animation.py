@@ -84,6 +84,7 @@ def test_bars_are_as_long_as_pes_compute(charm: SavedRun, most: int) -> None:
             assert base == pytest.approx(np.cumsum(mine) - mine, rel=1e-3, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_of_many_blocks_those_with_less_load_are_one_part(
     charm: SavedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -304,6 +305,7 @@ def test_frames_are_few(charm: SavedRun) -> None:
     assert len(periods_of_steps(range(100_000), 100_000, (), MOST_PERIODS)) >= MOST_PERIODS // 2
 
 
+@pytest.mark.slow
 def test_a_narrow_page_has_one_panel_below_the_other(
     charm: SavedRun, traced_runs: dict[str, Path]
 ) -> None:

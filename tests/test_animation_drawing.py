@@ -370,6 +370,7 @@ def test_bars_of_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert animation.animation([run_of(loads)]).data[0].marker.line.width == 0.5
 
 
+@pytest.mark.slow
 def test_a_block_beyond_the_scale() -> None:
     """Catches a colour of no meaning, and a scale that does not say that it ends below."""
     loads = np.full((1, 100), 2.0)

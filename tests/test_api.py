@@ -31,6 +31,7 @@ def no_launcher_around(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
+@pytest.mark.slow
 def test_a_run_is_that_of_the_command_line(capfd: pytest.CaptureFixture[str]) -> None:
     """Catches a run from Python with other defaults, one that prints, and handlers that stay.
 

@@ -211,6 +211,7 @@ def large_problem(app: str, tile: int = 1) -> Any:
     return miniapps.load(app).Problem(size=LARGE[app][0], initial="noise", time_tile=tile)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("app", LARGE)
 def test_wrong_stencils_are_found_beyond_the_reference(app: str, wrong: str) -> None:
@@ -233,6 +234,7 @@ def test_rounded_halos_are_found_in_cells(app: str, monkeypatch: pytest.MonkeyPa
         assert {CELLS, MESSAGES} <= failed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_any_seed_finds_missing_corners(seed: int) -> None:
     """Catches a sample that only a lucky seed places beside other blocks."""
@@ -267,6 +269,7 @@ def test_a_round_that_is_missing_is_found() -> None:
     assert "audit: rounds missing" not in failed(early)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("app", LARGE)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("initial", ["ones", "mode", "ramp", "noise"])

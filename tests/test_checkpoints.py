@@ -142,6 +142,7 @@ def damaged(file: Path, folder: Path, where: int) -> Path:
     return copy
 
 
+@pytest.mark.slow
 def test_every_flipped_bit_of_data_is_seen(written: Path, tmp_path: Path) -> None:
     """Catches a dataset, or a row without a particle, that no hash covers."""
     with h5py.File(written) as file:

@@ -306,6 +306,7 @@ def reframe_reads(output: str, name: str, folder: Path) -> dict[str, float]:
     return {metric: found.evaluate() for metric, found in test.perf_variables.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 @pytest.mark.parametrize(
     ("benchmark", "name", "more"),
@@ -530,6 +531,7 @@ def test_what_cannot_be_compared_is_named() -> None:
         variants.variants(barrier, ("touch",))
 
 
+@pytest.mark.slow
 def test_figures_show_everything() -> None:
     """Catches a label, a title or a legend that is cut off or covered."""
     records, _ = compared()

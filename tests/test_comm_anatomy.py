@@ -227,6 +227,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 @pytest.mark.parametrize(("driver", "call", "act"), WRONG)
 def test_wrong_messages_have_no_times(driver: str, call: str, act: str, tmp_path: Path) -> None:

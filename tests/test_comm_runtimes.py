@@ -260,6 +260,7 @@ ENDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 @pytest.mark.parametrize(
     ("act", "driver"),

@@ -77,6 +77,7 @@ def test_quantities_are_means_over_their_sizes(canned: Any) -> None:
     assert ratio.value.low <= ratio.value.value <= ratio.value.high
 
 
+@pytest.mark.slow
 def test_figures_show_values_ratios_and_what_is_published(canned: Any) -> None:
     """Catches a figure without the published lines, or whose texts lie over one another."""
     canned()
@@ -142,6 +143,7 @@ CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reason", CHANGES)
 def test_a_changed_record_does_not_count(reason: str, canned: Any) -> None:
     """Catches a campaign file whose edited or damaged records are drawn as results."""

@@ -108,6 +108,7 @@ class Command:
         return [*processes, *(self.folder / "tmp").iterdir(), *files]
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 @pytest.mark.parametrize("case", CASES.strip().splitlines())
 def test_a_command_that_is_ended_leaves_nothing(case: str, tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ def test_no_step_compiles(tmp_path: Path) -> None:
     assert all(record["valid"] and record["jit_s"] >= 0 for record in records)
 
 
+@pytest.mark.slow
 def test_a_driver_that_compiles_late_is_found(tmp_path: Path) -> None:
     """Catches a test that does not look: here kernels are compiled in the first step."""
     environment = support.in_every_process(tmp_path, f"{WATCHED}\n{LATE}\n")

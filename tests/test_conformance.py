@@ -97,6 +97,7 @@ def test_every_script_is_expected_to_do_something() -> None:
     assert {*scripts.RIGHT, "opposite_edges", *WRONG} == set(scripts.SCRIPTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "configuration",
     [
@@ -117,6 +118,7 @@ def test_snapshots_are_not_timed(configuration: str, tmp_path: Path) -> None:
     assert [entry["step"] for entry in record["lb"]] == [2] * ("Rotate" in configuration)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "configuration", [HERE["serial"], "--driver mpi -n 2", "--driver charm -n 2"]
 )
@@ -161,6 +163,7 @@ def test_right_blocks_in_one_process(driver: str, grid: str) -> None:
     check_right(f"{HERE[driver]} --pe-grid {grid}")
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 @pytest.mark.parametrize("configuration", LAUNCHED)
 def test_right_blocks_launched(configuration: str) -> None:

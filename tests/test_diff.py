@@ -30,6 +30,7 @@ def run(app: str, words: str, path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @given(st.sampled_from(["1x1", "2x3", "5x1", "4x4"]), st.integers(1, 40), st.integers(1, 40))
 def test_hashes_do_not_depend_on_the_decomposition(grid: str, rows: int, columns: int) -> None:
     """Catches a cell that two tiles count, or none, where a block ends inside a tile."""

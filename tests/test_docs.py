@@ -228,6 +228,7 @@ QUICK = [
 ]
 
 
+@pytest.mark.slow
 def test_reports_do_not_object_to_studies_that_pages_show() -> None:
     """Catches a study of few trials, of short runs, or of unequal numbers of sweeps.
 

@@ -213,6 +213,7 @@ def test_what_is_beyond_the_axis(draw: Callable[..., Drawn]) -> None:
 # Animation ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_bars_of_an_animation() -> None:
     """Catches bars of rounds for those of steps, blocks that are stacked or named in another order.
 

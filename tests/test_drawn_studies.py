@@ -165,6 +165,7 @@ def test_scaling_in_numbers(kind: str, power: int) -> None:
             assert numbers_of(row.efficiency) == pytest.approx(divided[1:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "ideal"),
     [("strong", [(1, 9), (2, 4.5), (4, 2.25)]), ("weak", [(1, 9), (2, 9), (4, 9)])],

@@ -78,6 +78,7 @@ def sabotage(folder: Path, act: str) -> str:
     return str(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", ["mpi", "charm"])
 def test_an_endless_loop_in_one_block_is_noticed(launched, driver, tmp_path):
     """Mistake: a watch that looks only for dead processes; this one is busy for ever.
@@ -96,6 +97,7 @@ def test_an_endless_loop_in_one_block_is_noticed(launched, driver, tmp_path):
     assert "block (0, 0) waits for phase 'halo' on edge (1, 0) from (1, 0)" in others[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", ["mpi", "charm"])
 def test_blocks_that_wait_for_ever_are_named(launched, driver, tmp_path):
     """Mistake: "no progress", and the user is left to find the message that is missing."""
@@ -144,6 +146,7 @@ def test_a_serial_run_without_progress_does_not_end_a_batch(tmp_path):
     assert right["valid"] and (done.returncode, done.stderr) == (3, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", ["mpi", "charm"])
 def test_an_exception_in_one_block_ends_the_run_with_its_message(launched, driver, tmp_path):
     """Mistake: one rank raises and exits, the others wait; or nobody says where it was raised.

@@ -44,6 +44,7 @@ def machine_of(path: Path) -> str:
     return f"{host['processor']}, {host['cores']} core"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_figures_of_runs(name: str, run_record: Callable[..., Any], tmp_path: Path) -> None:
     """Catches what is cut off, covered or unmarked in a figure of one process."""
@@ -53,6 +54,7 @@ def test_figures_of_runs(name: str, run_record: Callable[..., Any], tmp_path: Pa
     assert faults(figure, [words.split()[0], problem, machine_of(tmp_path / "run.h5")]) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", ["mpi", "charm"])
 def test_figures_of_several_pes(driver: str, traced_runs: dict[str, Path]) -> None:
     """Catches the same in a figure with a curve for each PE, migrations and balancing steps."""
@@ -60,6 +62,7 @@ def test_figures_of_several_pes(driver: str, traced_runs: dict[str, Path]) -> No
     assert faults(run_figure(path), [f"pic --driver {driver}", "size 96", machine_of(path)]) == []
 
 
+@pytest.mark.slow
 def test_figure_of_one_axis(
     run_record: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

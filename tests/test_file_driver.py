@@ -312,6 +312,7 @@ def test_a_step_of_slurm(tmp_path: Path, run_record: Callable[..., Any]) -> None
     assert not [*tmp_path.iterdir()]
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_killed_rank_ends_a_step(tmp_path: Path, victim: int) -> None:

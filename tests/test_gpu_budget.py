@@ -124,6 +124,7 @@ def apart(a, b, out):
     out[1] = a[1] + b[1]
 
 
+@pytest.mark.slow
 def test_a_kernel_that_spills_is_over_budget(toolkit):
     """Catches a check of budgets that never fails, and options that are not compiled for."""
     usual = gpu_budget.compiled(kernel_of(toolkit, wide), VECTORS).cost

@@ -194,6 +194,7 @@ FAILING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", FAILING)
 def test_a_failure_is_reported_and_does_not_end_it(what, check, checked):
     """Catches a check that cannot fail, and a failure after which nothing else is tried."""

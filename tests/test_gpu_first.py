@@ -91,6 +91,7 @@ def test_without_a_gpu_parts_before_it_have_run(first, tmp_path, monkeypatch, ca
     assert capfd.readouterr().out.splitlines()[-1] == "gpu-first: first: ImportError: no numba"
 
 
+@pytest.mark.slow
 def test_a_failed_part_is_told_at_the_end(first, tmp_path, monkeypatch, capfd):
     """Catches a failure that passes, and one that keeps parts from running that do not need it."""
     assert first.main(["first", "fails", "check"]) == 1

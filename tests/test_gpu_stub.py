@@ -208,6 +208,7 @@ def test_no_process_forks_after_it_has_opened_a_gpu(
     assert not forks.exists(), forks.read_text()
 
 
+@pytest.mark.slow
 def test_a_fork_after_a_gpu_was_opened_is_noted(
     environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -47,6 +47,7 @@ def trajectories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: folder / f"{name}.h5" for name in CONFIGURATIONS}
 
 
+@pytest.mark.slow
 def test_every_way_writes_the_same_frames(trajectories: dict[str, Path]) -> None:
     """Catches a frame that mixes steps, loses a block, or is written by a PE twice."""
     first, *others = map(frames_of, trajectories.values())
@@ -98,6 +99,7 @@ def restarts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
     return {"whole": whole} | dict(zip(CONFIGURATIONS, rests, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
 def test_a_run_goes_on_from_a_file(restarts: dict[str, dict[str, Any]], configuration: str) -> None:
     """Catches a restart that rounds, draws velocities anew, renumbers atoms, or counts from 0."""

@@ -55,6 +55,7 @@ def made(folder: Path, programs: dict[str, str], *words: str) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("programs", "chosen"),
     [
@@ -162,6 +163,7 @@ def test_a_checkout_is_installed_as_a_path() -> None:
     assert [Path(line) for line in file.read_text().splitlines()] == [support.ROOT]
 
 
+@pytest.mark.slow
 def test_installed_copy_runs(installed):
     """Catches a package or a preset that is found in the source tree only."""
     assert installed("list").stdout.split()[0] == "echo"
@@ -200,6 +202,7 @@ FAILED_RUN = f"E assert 2 == 0\nE miniapps: --driver charm: {NO_WHEEL}"
 FAILED_IMPORT = "E ModuleNotFoundError: No module named 'charmrun'"
 
 
+@pytest.mark.slow
 def test_charm_is_refused_where_it_is_not_installed(installed):
     """Catches a run that is launched to fail, with a traceback or the launcher's words."""
     done = installed("run", "echo", "--driver", "charm", "-n", 2)
@@ -228,6 +231,7 @@ def test_study_goes_on_without_charm_where_it_is_not_installed(installed):
         assert "charm: charm4py is not installed" in line
 
 
+@pytest.mark.slow
 def test_doctor_says_how_to_get_charm(installed):
     """Catches a package that is called broken where there is none for this Python."""
     done = installed("doctor")

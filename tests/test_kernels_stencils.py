@@ -267,6 +267,7 @@ def test_sweep_tile_2d(sweeps: int) -> None:
         check_tile("jacobi2d", (19, 1), sweeps, grow, sweeps)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sweeps", range(1, 10))
 def test_sweep_tile_3d(sweeps: int) -> None:
     """Catches a tile that reads a neighbour's value of the wrong sweep, on any side."""

@@ -48,6 +48,7 @@ def right_hash() -> str:
     return kills.right_hash()
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 @pytest.mark.parametrize("words", CASES.strip().splitlines())
 def test_a_run_that_is_hit_ends_in_time(words: str, tmp_path: Path, right_hash: str) -> None:

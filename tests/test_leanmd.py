@@ -355,6 +355,7 @@ def test_energy_error_falls_with_dt_squared() -> None:
         assert coarse / fine == pytest.approx(4, rel=0.06)
 
 
+@pytest.mark.slow
 def test_truncated_and_shifted_move_alike() -> None:
     """Catches a shift that changes forces, or the pressure, or does not change the energy."""
     cut, shifted = (solve(jittered(shift=shift, thermo=5), 10) for shift in (False, True))
@@ -439,6 +440,7 @@ def test_few_atoms_in_a_cell(per_cell: int) -> None:
     assert hashes(problem, 12, GRIDS) == {reference_hash(problem, 12)}
 
 
+@pytest.mark.slow
 def test_age_and_order_of_lists_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a sum that depends on its order, a list that is too old, and a skin that matters."""
     hot, seen = LeanmdProblem(lattice=(5, 5, 5), temperature=4.0), set()
@@ -460,6 +462,7 @@ def test_age_and_order_of_lists_change_no_bit(monkeypatch: pytest.MonkeyPatch) -
 # Explosions --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decomposition", BOTH)
 @pytest.mark.parametrize(
     ("dt", "said"),

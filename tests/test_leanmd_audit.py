@@ -214,6 +214,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistakes_beyond_the_reference(monkeypatch: MonkeyPatch, mistake: Any) -> None:
     """Catches an audit that cannot fail: each mistake ended as a valid run before audits."""
@@ -221,6 +222,7 @@ def test_mistakes_beyond_the_reference(monkeypatch: MonkeyPatch, mistake: Any) -
     assert MISTAKES[mistake] <= failed(HOT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", [strong_kick, reversed_ids, weak_virial, no_potentials])
 def test_mistakes_in_pairs(monkeypatch: MonkeyPatch, mistake: Any) -> None:
     """Catches an audit that does not see cells or computes."""
@@ -245,6 +247,7 @@ def test_right_runs_pass(values: dict[str, Any], seed: int) -> None:
     assert support.solve("leanmd", problem, (2, 2, 1), STEPS, plan=plan).failed == set()
 
 
+@pytest.mark.slow
 def test_right_pairs_pass() -> None:
     """Catches an audit that fails right runs of *pairs*."""
     assert failed(PAIRS) == set()
@@ -287,6 +290,7 @@ def test_wrong_roundings_are_found_by_any_seed(rounded: Any) -> None:
         assert 8 <= np.count_nonzero((wrong != right).any(axis=0)) <= 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("decomposition", ["blocks", "pairs"])
 def test_close_pairs(dtype: str, decomposition: str, monkeypatch: MonkeyPatch) -> None:

@@ -202,6 +202,7 @@ def test_ids_and_velocities_may_be_missing(tmp_path: Path, kind: str) -> None:
     assert velocity.shape == position.shape and not velocity.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cubes", [(1, 1, 1), (2, 3, 1), (4, 4, 4)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_boxes_that_tile_the_domain_have_every_atom_once(
@@ -579,6 +580,7 @@ def test_what_is_wrong_in_text_is_told(
     assert said in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("changes", "said"), H5MD_CASES)
 def test_what_is_wrong_in_h5md_is_told(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
     """Catches a bad file that is taken, and a complaint about another thing."""

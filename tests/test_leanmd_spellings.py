@@ -392,6 +392,7 @@ H5MD: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", H5MD)
 def test_h5md_is_read(tmp_path: Path, name: str) -> None:
     """Catches an element that one of the two readers looks for elsewhere, or in another frame."""

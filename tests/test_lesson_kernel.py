@@ -109,6 +109,7 @@ def test_marks_apart_from_others() -> None:
     assert marked.points == 10 and not marked.reasons
 
 
+@pytest.mark.slow
 def test_the_answer_is_made_for_a_gpu() -> None:
     """Catches kernels that only the simulator accepts, and rounding that differs on a GPU."""
     skips.without("compile")

@@ -95,6 +95,7 @@ def test_points_for_what_holds(tmp_path, monkeypatch) -> None:
     assert "waits in Send" in marked.marks[2].reason and "waits for the next" in marked.mistake
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forked")
 @pytest.mark.parametrize(("name", "runtime"), [("sum", "mpi4py"), ("ring", "charm4py")])
 def test_marks_name_known_mistakes(name: str, runtime: str) -> None:

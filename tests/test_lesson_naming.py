@@ -134,6 +134,7 @@ def test_of_near_mistakes_the_one_that_agrees_most_often_is_named(monkeypatch) -
     assert naming.recognised(lesson, "mpi4py", known) == Named(one, exact=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "runtime"), RUNTIMES)
 def test_a_skeleton_is_named_as_such(name: str, runtime: str) -> None:
     """Catches a skeleton without a name, also without its comments, and a program taken for one."""

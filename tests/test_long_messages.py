@@ -131,6 +131,7 @@ CHARM = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 def test_charm_refuses_what_the_runtime_would_cut(tmp_path: Path) -> None:
     """Catches messages, blocks that migrate, and timings, of whose size only 32 bits are kept."""

@@ -246,6 +246,7 @@ def test_files_of_jobs(tmp_path: Path) -> None:
 PROGRAM = ["from mpi4py import MPI\n@\n", "from mpi4py import MPI\na = '@'\n", "# @\n", "@"]
 
 
+@pytest.mark.slow
 def test_programs_of_lessons(tmp_path: Path) -> None:
     """Catches a program of 10 MB that is parsed, and one of the largest size that takes minutes."""
     import lessons

@@ -46,6 +46,7 @@ def reader(action: argparse.Action) -> Any:
     return action.type.args[0] if isinstance(action.type, partial) else action.type
 
 
+@pytest.mark.slow
 def test_every_option_says_which_real_numbers_it_takes() -> None:
     """Catches an option read by `float`, and one whose limits only its error tells."""
     reals = {(words[0], name(one)) for words, one in actions() if isinstance(reader(one), Number)}

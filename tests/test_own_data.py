@@ -76,6 +76,7 @@ def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ["state/u", "timing/wall_s", "frames/step"])
 def test_a_run_has_its_own_data(way: Way, name: str, beside: Path) -> None:
@@ -112,6 +113,7 @@ def atoms(path: Path) -> None:
         group["box"].attrs["boundary"] = ["periodic"] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_an_input_has_its_own_data(way: Way, beside: Path) -> None:
     """Catches atoms that are the bytes of another file, in either of the two readers."""

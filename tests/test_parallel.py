@@ -138,6 +138,7 @@ def test_references_differ() -> None:
     assert len(hashes) == len(PROBLEMS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("problem", "ways"), MPI)
 def test_mpi(records: Records, problem: str, ways: str) -> None:
     """Catches a rank that gets another's halo, a corner that is missing, or a wrong order."""
@@ -301,6 +302,7 @@ os.sched_yield = counted
 """
 
 
+@pytest.mark.slow
 def test_pes_that_wait_give_up_their_cores(tmp_path: Path) -> None:
     """Catches PEs that poll while others wait for a core, each for a whole time slice.
 

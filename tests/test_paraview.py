@@ -42,6 +42,7 @@ def read(path: Path, step: int = 0) -> Any:
     return reader.GetOutputDataObject(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("app", ["jacobi2d", "stencil3d"])
 def test_a_field_has_its_axes(files: dict[str, Path], app: str) -> None:
     """Catches x and z exchanged, cells taken for points, and a wrong spacing."""

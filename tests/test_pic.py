@@ -226,6 +226,7 @@ def test_every_particle_is_where_it_must_be(k: int, m: int) -> None:
         assert np.abs(rows[:, 2] - 2 * (2 * k + 1) * (steps % 2)).max() < 1e-9
 
 
+@pytest.mark.slow
 def test_vector_instructions() -> None:
     """Catches a push that LLVM no longer vectorises: it would take four times as long."""
     registers = set(re.findall(r"sqrtpd\s.*%([xyz]mm)", support.machine_code(_move)))
@@ -317,6 +318,7 @@ removals = st.builds(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(DISTRIBUTIONS),
     st.integers(1, 500),
@@ -596,6 +598,7 @@ def records() -> dict[str, dict[str, Any]]:
     return dict(zip(WAYS, runs, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_every_driver(records: dict[str, dict[str, Any]], way: str) -> None:
     """Catches a driver that loses particles, with events where blocks meet."""

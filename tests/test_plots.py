@@ -113,6 +113,7 @@ def test_migrations_at_the_ends_of_a_run_are_whole() -> None:
     assert all(low <= bar.get_x() and bar.get_x() + bar.get_width() <= high for bar in axes.patches)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "panels"),
     [
@@ -139,6 +140,7 @@ def test_figure_of_a_field(run: Callable[[str], Path], words: str) -> None:
     assert np.array_equal(shown, plane.T)
 
 
+@pytest.mark.slow
 def test_corners_of_a_field(tmp_path: Path) -> None:
     """Catches a field upside down, or mirrored: what is drawn at each corner is what is there."""
     path = tmp_path / "run.h5"

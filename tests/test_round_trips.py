@@ -66,6 +66,7 @@ def run_lines(draw: st.DrawFn) -> list[str]:
     return words + [f"{option}={draw(known[option])}" for option in chosen]
 
 
+@pytest.mark.slow
 @few
 @given(run_lines())
 def test_a_run_is_the_run_that_its_command_line_asks_for(words: list[str]) -> None:
@@ -94,6 +95,7 @@ OPTIONS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
+@pytest.mark.slow
 @few
 @given(options=st.fixed_dictionaries({}, optional=OPTIONS), quick=st.booleans())
 def test_a_study_of_a_file_is_that_of_the_command_line(
@@ -132,6 +134,7 @@ def a_record() -> dict[str, Any]:
     return next(line["record"] for line in map(json.loads, lines) if line.get("event") == "run")
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_a_record_with_any_other_value_is_checked(data: st.DataObject) -> None:
     """Catches a value of another kind that ends the check of a record by an exception."""

@@ -25,6 +25,7 @@ OUTPUT = ROOT / "tests/data/schema-1.h5"
 CAMPAIGN = ROOT / "tests/data/schema-1.jsonl"
 
 
+@pytest.mark.slow
 def test_an_old_output_file_is_read(tmp_path: Path) -> None:
     """Catches an old file whose snapshots are ignored, or whose record keeps its old keys."""
     run = SavedRun.read(OUTPUT)

@@ -279,6 +279,7 @@ def test_pairs_share_what_they_get(run_with_pool: Any) -> None:
     assert record["state_hash"] == here["state_hash"] and "lent" in ways
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 def test_the_memory_has_no_name_that_could_be_left(tmp_path: Path) -> None:
     """Catches shared memory that a killed process would leave: any file, from the first moment."""

@@ -248,6 +248,7 @@ def test_files_that_are_no_schedules(name: str, tmp_path: Any, capsys: Any) -> N
     assert not support.OF_PYTHON.search(said), said
 
 
+@pytest.mark.slow
 def test_command_line_without_mpi_and_charm(tmp_path: Any) -> None:
     """Catches a driver that cannot be asked for, or needs another runtime."""
     hide = "import sys\nfor name in ('mpi4py', 'charm4py'): sys.modules[name] = None\n"

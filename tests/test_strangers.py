@@ -214,6 +214,7 @@ WRONG_TABLES: dict[str, Callable[[Any], None]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", [*WRONG_TABLES, "record a negative median", "record no hash"])
 def test_a_changed_output_file(
     tmp_path: Path, what: str, capsys: pytest.CaptureFixture[str]

@@ -63,6 +63,7 @@ def test_links_and_paths_lead_somewhere(package) -> None:
     assert gone == "[a](b.md#c) d f"
 
 
+@pytest.mark.slow
 def test_two_commands_start_the_first_lesson(package, tmp_path) -> None:
     """Catches a package that cannot be installed, or that lacks a page or a skeleton."""
     block = re.search(r"```sh\n(.*?)```", (package / "README.md").read_text(), re.DOTALL)

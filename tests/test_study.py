@@ -395,6 +395,7 @@ def test_a_launcher_is_the_users(tmp_path):
         assert cli.build_parser(words).parse_args(words).launcher == launcher
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", sorted((ROOT / "studies").rglob("*.toml")), ids=lambda f: f.stem)
 def test_shipped_studies_can_be_run(file, monkeypatch, refused, capsys):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")

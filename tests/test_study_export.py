@@ -345,6 +345,7 @@ def test_reframe_has_no_numbers_for_more_pes_than_cores(tmp_path: Path) -> None:
     assert status == 0, out
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_reframe_puts_no_launcher_around_a_launcher(tmp_path: Path) -> None:
     """Mistake: under mpirun or srun, `miniapps run -n 2` is taken for one rank of two."""

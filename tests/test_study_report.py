@@ -653,6 +653,7 @@ def test_oversubscribed_points_are_hollow(strong: Canned) -> None:
         assert ticks(others.xaxis) == ["1", "2", "4"]
 
 
+@pytest.mark.slow
 def test_configurations_are_distinguishable_without_colour(strong: Canned) -> None:
     """Catches two configurations with the same line in greyscale, and another palette."""
     _, axes = drawn(strong, "efficiency")
@@ -823,6 +824,7 @@ def test_same_campaign_same_files(
     assert first == second
 
 
+@pytest.mark.slow
 def test_ids_of_figures_do_not_clash(written: tuple[Path, str]) -> None:
     """Catches a figure that uses the clip path, the marker or the glyph of another one."""
     page = (written[0] / "my.html").read_text()
@@ -847,6 +849,7 @@ def test_figures_of_the_page_have_their_own_captions(written: tuple[Path, str]) 
         assert title in said and caption in said
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_figures")
 def test_dropped_run_fails_the_study(
     strong: Canned, tmp_path: Path, capsys: pytest.CaptureFixture[str]

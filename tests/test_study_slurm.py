@@ -190,6 +190,7 @@ def test_a_run_that_failed_is_said_and_made_again(
     assert slurm.collect(folder, path) == 0 and not list(folder.glob("*.failed"))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_a_run_that_hangs_is_ended(tmp_path: Path) -> None:
     """Mistake: one hanging run that uses up the time of the whole job."""

@@ -266,6 +266,7 @@ def limited(size: int, *arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_a_run_with_output_in_one_line(tmp_path):
     """Mistake: libhdf5's crash at the end of the process (status 139), or its half-written file.
 

@@ -43,6 +43,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 @pytest.mark.parametrize("driver", ["mpi", "file", "charm"])
 def test_times_of_launched_runs(driver: str, tmp_path: Path) -> None:

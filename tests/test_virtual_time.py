@@ -302,6 +302,7 @@ outcome.wall_of_rounds = lambda rows, rounds: 1000 * right(rows, rounds)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 @pytest.mark.parametrize("driver", ["mpi -n 2", "charm -n 2"])
 def test_a_wrong_unit_is_not_valid(driver: str, tmp_path: Path) -> None:
