@@ -15,6 +15,7 @@ from devices import backend as device
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
+@pytest.mark.slow
 def test_every_kernel_is_measured_and_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches kernels without a rate, and rates of kernels with other bits."""
     monkeypatch.syspath_prepend(BENCHMARKS)

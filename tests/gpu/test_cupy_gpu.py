@@ -14,6 +14,7 @@ from devices import backend as device
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
+@pytest.mark.slow
 def test_expressions_are_measured_and_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches expressions without a rate, whose rate is nonsense, or with other results."""
     monkeypatch.syspath_prepend(BENCHMARKS)

@@ -373,6 +373,7 @@ def test_marks_measure_what_lies_between_them():
     )
 
 
+@pytest.mark.slow
 def test_the_clock_of_a_used_stream():
     """Catches a clock that starts from a mark of the block that had the stream before."""
     gc.collect()
@@ -515,6 +516,7 @@ class Counting(Simulator):
         return super().compile(kernel)
 
 
+@pytest.mark.slow
 def test_another_toolkit_takes_the_place_of_numbas(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches kernels, arrays or streams that do not come from the toolkit that is chosen."""
     monkeypatch.setenv(toolkit.CHOICE, f"{__name__}:Counting")
@@ -534,6 +536,7 @@ def test_another_toolkit_takes_the_place_of_numbas(monkeypatch: pytest.MonkeyPat
     assert gpu.stream.toolkit is backend.toolkit
 
 
+@pytest.mark.slow
 def test_blocks_that_come_use_streams_of_those_that_went():
     """Catches memory that is lost with every block that migrates, as CuPy keeps it by stream."""
     gc.collect()

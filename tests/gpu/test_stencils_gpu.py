@@ -88,6 +88,7 @@ def test_residual_of_nan_is_nan(app: str) -> None:
     assert np.isnan(returned).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("app", APPS)
 @pytest.mark.parametrize("sweeps", [2, 5])
@@ -156,6 +157,7 @@ SEVERAL = {  # small blocks, and some whose thread blocks are of unequal numbers
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("free", [True, False])
 @pytest.mark.parametrize("large", [False, True])
