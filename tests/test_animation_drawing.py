@@ -242,6 +242,32 @@ def test_marks_of_bars() -> None:
     assert (list(mark.x), list(mark.y)) == ([7, 7], [0, 2.5]) and plain(mark.line) == NOW
 
 
+def test_panels_of_the_first_period(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches axes that have no titles at first, curves in another unit, marks where periods end."""
+    units = {}
+
+    def note(_: Any, steps: Any, values: Any, row: int, top: float, unit: str) -> None:
+        units[row] = unit
+
+    monkeypatch.setattr(RunPanels, "_add_curve", note)
+    figure = animation.animation([by_hand()])
+    assert units == {animation.IMBALANCE: "", animation.STEP_TIME: " ms"}
+    assert figure.layout.xaxis.title.text == "computing [ms per step], imbalance 1.400"
+    assert figure.layout.xaxis2.title.text == "x [cells], state after 4 steps"
+    for marks in (2, 3):
+        assert [list(frame.data[marks].x) for frame in figure.frames] == [[4, 4], [5, 5], [7, 7]]
+
+
+def test_bars_of_three_pes() -> None:
+    """Catches a part of a bar that begins at the end of another PE's, and limits of other bars."""
+    loads, pes = np.array([1.0, 2.0, 3.0, 4.0]), np.array([0, 1, 2, 1])
+    run = SimpleNamespace(record={"pes": 3})
+    panels: Any = SimpleNamespace(run=run, shown=range(4), others=0, _parts=lambda _: (loads, pes))
+    assert list(RunPanels._bars(panels, 0, 4.0).base) == [0, 0, 0, 2]
+    panels.totals = np.array([[1.0, 4.0, 9.0], [2.0, 3.0, 1.0]])
+    assert RunPanels.longest.fget(panels) == 1.5 * 4
+
+
 def test_the_first_thumbnail_is_shown_before_it() -> None:
     """Catches the last thumbnail before the first step."""
     panels: Any = SimpleNamespace(run=by_hand())
@@ -307,8 +333,10 @@ def test_limits_of_a_line(shown: list[float], limits: tuple[float, float]) -> No
     assert shared.state_axis["range"] == pytest.approx(limits)
 
 
-def test_axes_that_runs_share() -> None:
+def test_axes_that_runs_share(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches curves that are cut off, ticks at parts of steps, and axes of one run only."""
+    spans = []
+    monkeypatch.setattr(animation, "whole_tick", lambda span: spans.append(span) or 5)
     other = run_of([[2, 2]], count=12, **SERIAL, extent=[8.0, 9.0])
     other = replace(other, rounds=np.array([[3, 12], [15, 12]]))
     runs = [by_hand(), other]
@@ -321,6 +349,7 @@ def test_axes_that_runs_share() -> None:
             assert place.yaxis.range == pytest.approx((0, top), rel=1e-6)
             assert (place.xaxis.range, place.xaxis.tick0) == ((3, 27), 0)
             assert place.xaxis.dtick == 5
+    assert {*spans} == {27 - 3}
     assert [figure.get_subplot(2, n).xaxis.range for n in (1, 2)] == [(0, 4), (0, 8)]
     assert [figure.get_subplot(2, n).yaxis.title.text for n in (1, 2)] == ["y [cells]"] * 2
     assert [list(figure.get_subplot(1, n).yaxis.categoryarray) for n in (1, 2)] == [

@@ -250,6 +250,15 @@ def test_bars_of_scaling_in_the_demo() -> None:
     assert tuple(place.p0) == pytest.approx((0.5, -0.22)) and legend._ncols == 3
 
 
+def test_one_configuration_in_the_demo() -> None:
+    """Catches a bar of another width, and parts without names."""
+    records = [demo_record(*given[:3], **given[3]) for given in (*SCALING[:1], SCALING[3])]
+    left, right = demo_figure.figure_of(records, [demo_record("mpi", 2, 12.0)]).axes
+    assert [bar.get_width() for bar in left.patches] == pytest.approx([0.92 * 0.8])
+    names = [text.get_text() for text in right.get_legend().get_texts()]
+    assert names == ["computing", "waiting"]
+
+
 def test_bars_of_an_uneven_load_in_the_demo() -> None:
     """Catches waiting that is computing, bars upside down, a run that is not valid."""
     figure = demo()

@@ -66,7 +66,7 @@ def _draw_scaling(axes: Any, records: list[dict[str, Any]]) -> None:
     axes.axhline(pes, color="black", linewidth=1, linestyle="--", label="ideal")
     axes.set_xticks(range(len(apps)), apps)
     for place, app in enumerate(apps):
-        problem = problem_text(app, [r["problem"] for r in records if r["app"] == app][:1])
+        problem = problem_text(app, (r["problem"] for r in records if r["app"] == app))
         where: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "xytext": (0, -20)}
         small: dict[str, Any] = {
             "textcoords": "offset points",
