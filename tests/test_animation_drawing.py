@@ -243,7 +243,7 @@ def test_marks_of_bars() -> None:
 
 
 def test_panels_of_the_first_period(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Catches axes that have no titles at first, curves in another unit, marks where periods end."""
+    """Catches axes without titles at first, curves in another unit, marks where periods end."""
     units = {}
 
     def note(_: Any, steps: Any, values: Any, row: int, top: float, unit: str) -> None:

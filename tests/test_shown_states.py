@@ -207,8 +207,9 @@ def rows(*columns: str) -> Rows:
     return table
 
 
-def test_points_of_a_final_state(made: Any) -> None:
+def test_points_of_a_final_state(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches columns that are exchanged, a velocity that is none, time steps of one state."""
+    monkeypatch.setattr(paraview, "CHUNK", 2)
     state = {"a": rows("x", "y", "vy", "charge", "vx"), "a.id": IDS}
     frame = paraview._final_rows(state, "a", Path("run.h5"))
     paraview._write_points(made, [frame])
