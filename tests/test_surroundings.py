@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import errno
+import hashlib
 import importlib.util
 import json
 import logging
@@ -16,6 +18,7 @@ import h5py
 import pytest
 import support
 
+import workbench
 from devices.cpu import disk_cache
 from devices.cpu.disk_cache import caching, checked, tell
 from miniapps import tiling
@@ -304,6 +307,33 @@ def test_a_folder_of_results_hides_no_package(tmp_path):
     (tmp_path / "miniapps").mkdir()
     done = support.miniapps("list", env={"PYTHONPATH": str(tmp_path)})
     assert done.returncode == 0 and not done.stderr
+
+
+def distribution(folder: Path, name: str, text: str) -> None:
+    """Put a package `kernels` into a folder, over that of another distribution, as pip does."""
+    (folder / "kernels").mkdir(exist_ok=True)
+    (folder / "kernels" / "__init__.py").write_text(text)
+    digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+    (folder / f"{name}.dist-info").mkdir()
+    lines = [f"{name}/x.py,,", f"kernels/__init__.py,sha256={digest},{len(text)}", "LICENSE,,"]
+    (folder / f"{name}.dist-info" / "RECORD").write_text("\n".join(lines))
+
+
+def test_another_distribution_over_a_package_is_named(tmp_path, monkeypatch):
+    """Mistake: a traceback after `pip install kernels`, whose files replace this program's."""
+    monkeypatch.setattr(workbench, "FOLDER", tmp_path)
+    monkeypatch.setattr(workbench, "PACKAGES", ["kernels"])
+    monkeypatch.setattr(workbench, "hidden", lambda package: None)
+    assert workbench.wrong_package() == "this program's package kernels is gone: install it again"
+    distribution(tmp_path, "kernels-0.9", "theirs")
+    assert workbench.wrong_package() is None  # this program is in a checkout elsewhere
+    distribution(tmp_path, "parallel_miniapps-0.1.0", "ours")
+    assert workbench.wrong_package() is None
+    (tmp_path / "kernels" / "__init__.py").write_text("theirs")
+    said = "kernels-0.9 has replaced this program's package kernels"
+    assert workbench.wrong_package() == f"{said}: install them in environments of their own"
+    (tmp_path / "kernels-0.9.dist-info" / "RECORD").write_text("other/kernels/__init__.py,,")
+    assert workbench.wrong_package() is None  # a user has changed a file
 
 
 @pytest.mark.parametrize("rank", ["0", "1"])

@@ -1,6 +1,7 @@
 """The workbench: tools around runs. Command line, launcher, records, doctor, demo.
 
-Importing it checks that nothing on PYTHONPATH hides one of this program's packages.
+Importing it checks that the other packages are this program's own: nothing on PYTHONPATH hides one,
+and no other distribution has been installed over one.
 """
 
 import gc
@@ -13,6 +14,8 @@ from workbench.exit_status import BAD_INPUT
 
 STARTED = ["lesson", "take-part"], ["lesson", "inside"]  # many times, each for a short time
 PACKAGES = ("devices", "kernels", "miniapps", "drivers", "communication", "lessons")
+FOLDER = Path(__file__).resolve().parents[1]  # that holds them
+RECORD = "{}.dist-info/RECORD"  # where pip lists the files of a distribution, with their hashes
 
 
 def hidden(package: str) -> str | None:
@@ -21,14 +24,46 @@ def hidden(package: str) -> str | None:
     if spec is None:
         return None
     places = [*(spec.submodule_search_locations or []), str(spec.origin)]
-    found, own = Path(places[0]).resolve(), Path(__file__).resolve().parent.with_name(package)
-    return str(found) if found != own else None
+    found = Path(places[0]).resolve()
+    return str(found) if found != FOLDER / package else None
 
 
-for _package in PACKAGES:
-    if (_path := hidden(_package)) is not None:
-        print(f"miniapps: {_path} hides this program's package {_package}", file=sys.stderr)
-        raise SystemExit(BAD_INPUT)
+def replaced(package: str) -> str | None:
+    """The distribution that was installed over this program's package, of which pip says nothing.
+
+    A checkout has no list of files, and nothing is installed into it.
+    """
+    own = next(FOLDER.glob(RECORD.format("parallel_miniapps-*")), None)
+    if own is None:
+        return None
+    from base64 import urlsafe_b64encode
+    from hashlib import sha256
+
+    name = f"{package}/__init__.py,"
+    digest = urlsafe_b64encode(sha256((FOLDER / package / "__init__.py").read_bytes()).digest())
+    if f"\n{name}sha256={digest.decode().rstrip('=')}," in f"\n{own.read_text()}":
+        return None
+    others = [path for path in FOLDER.glob(RECORD.format("*")) if path != own]
+    found = [path.parent.stem for path in others if f"\n{name}" in f"\n{path.read_text()}"]
+    return found[0] if found else None
+
+
+def wrong_package() -> str | None:
+    """Why a package that would be imported is not this program's own, if one is not."""
+    for package in PACKAGES:
+        if path := hidden(package):
+            return f"{path} hides this program's package {package}"
+        if not (FOLDER / package / "__init__.py").exists():
+            return f"this program's package {package} is gone: install it again"
+        if other := replaced(package):
+            apart = "install them in environments of their own"
+            return f"{other} has replaced this program's package {package}: {apart}"
+    return None
+
+
+if (_why := wrong_package()) is not None:
+    print(f"miniapps: {_why}", file=sys.stderr)
+    raise SystemExit(BAD_INPUT)
 
 
 def main() -> int:
