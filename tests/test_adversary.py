@@ -39,6 +39,7 @@ def test_ordering_bugs_are_found(bug: Bug) -> None:
     assert row(bug, seen) in (support.ROOT / "docs/adversary.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", RIGHT, ids=lambda bug: bug.name)
 def test_right_programs_survive(bug: Bug) -> None:
     """Catches a search that calls a right program wrong."""
@@ -151,6 +152,7 @@ def wrong_app(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "echo-schedule.json"
 
 
+@pytest.mark.slow
 def test_the_command_writes_what_it_replays(wrong_app: Path, capsys: Any) -> None:
     """Catches a schedule that cannot be replayed, and a status or record that says all is well."""
     assert main(["adversary", "echo", "--sim-seed", "4", "--json", "found.json"]) == WRONG

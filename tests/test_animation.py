@@ -50,6 +50,7 @@ def bars_of(figure: Any, column: int = 0) -> list[Any]:
     return [bars[column] for bars in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [6, MOST_PERIODS])
 def test_bars_move_where_blocks_were_moved(charm: SavedRun, most: int) -> None:
     """Catches a bar that moves a frame early or late, or a move that is not shown."""
@@ -68,6 +69,7 @@ def test_bars_move_where_blocks_were_moved(charm: SavedRun, most: int) -> None:
         assert {(row["block"], f"PE {row['pe']}") for row in rows} == set(enumerate(bars[k].y))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [6, MOST_PERIODS])
 def test_bars_are_as_long_as_pes_compute(charm: SavedRun, most: int) -> None:
     """Catches blocks that are left out, counted on another PE, or for a period and not a step."""
@@ -215,6 +217,7 @@ def test_ticks_of_steps_are_whole() -> None:
     assert all(span < 8 * whole_tick(span) for span in range(1, 3000))
 
 
+@pytest.mark.slow
 def test_another_run_is_shown_beside(traced_runs: dict[str, Path], charm: SavedRun) -> None:
     """Catches a second column that shows the first run, or has a scale of its own."""
     mpi = SavedRun.read(traced_runs["mpi"])
@@ -246,6 +249,7 @@ def test_runs_that_cannot_be_compared(
             check_same(one, SavedRun.read(path), path)
 
 
+@pytest.mark.slow
 def test_tiles_and_decompositions_are_the_same_problem(
     run_record: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -265,6 +269,7 @@ def test_tiles_and_decompositions_are_the_same_problem(
             assert sum(bars.x) == pytest.approx(1e3 * seconds / steps, rel=1e-3)
 
 
+@pytest.mark.slow
 @given(
     counts=st.lists(st.integers(1, 9), min_size=1, max_size=300),
     first=st.integers(0, 20),

@@ -57,6 +57,7 @@ def test_a_run_is_that_of_the_command_line(capfd: pytest.CaptureFixture[str]) ->
     assert f"{host['cores']} core" in about
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 def test_a_run_in_another_thread() -> None:
     """Catches handlers of signals that only the main thread can set."""

@@ -246,6 +246,7 @@ def test_earlier_checkpoints_are_kept(tmp_path: Path) -> None:
         assert [read_checkpoint("", file).state.step for file in files] == steps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["create", "write", "flush", "finish"])
 def test_a_failure_leaves_the_previous_checkpoint(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

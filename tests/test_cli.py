@@ -657,6 +657,7 @@ def test_nan_is_plain_json(wrong_run: Callable[..., Any]) -> None:
     assert [check["value"] for check in checks if check["name"] == "beyond bounds"] == [None]
 
 
+@pytest.mark.slow
 def test_status_of_python_is_the_status_of_the_command(tmp_path: Path) -> None:
     """Catches ``python -m workbench.cli`` that ends otherwise than ``miniapps``."""
     command = [sys.executable, "-m", "workbench.cli"]
@@ -693,6 +694,7 @@ def test_a_reader_that_stops_early_sees_no_error() -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_pinned_pes(capsys: pytest.CaptureFixture[str], run_record: Callable[..., Any]) -> None:
     """Catches --pin that does not reach the launcher, or that hides the other cores."""
     for driver, word in (("mpi", "-bind-to"), ("charm", "+pemap")):

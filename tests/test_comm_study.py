@@ -34,6 +34,7 @@ def canned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Any
     return replaced(monkeypatch, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_campaign_has_the_right_ratios_and_the_published_ones(
     canned: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,7 @@ def test_a_slowed_copy_is_found(tmp_path):
     assert found["echo, 128 B"].result().startswith("no number: new: status 1")
 
 
+@pytest.mark.slow
 def test_the_trees_are_those_of_git(tmp_path):
     """Catches removed files that stay in a side's tree, and compiled kernels thrown away."""
     tree = tmp_path / "tree"

@@ -67,6 +67,7 @@ OTHERS = [
 ]
 
 
+@pytest.mark.slow
 def test_no_step_compiles(tmp_path: Path) -> None:
     """Catches a kernel without a signature, and a driver that does not compile before it builds."""
     environment = support.in_every_process(tmp_path, WATCHED)
@@ -105,6 +106,7 @@ Job.compile = slow
 """
 
 
+@pytest.mark.slow
 def test_balancers_do_not_see_compiling(tmp_path: Path) -> None:
     """Catches a balancer that takes compiling for load: Greedy moved all blocks away from PE 0."""
     environment = support.in_every_process(tmp_path, SLOW_START)

@@ -133,6 +133,7 @@ def test_a_run_says_which_block_crashed(driver: str, tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 def test_a_block_that_closes_standard_output_loses_no_result(tmp_path: Path) -> None:
     """Mistake: a traceback and status 1, that of a wrong result, for a right one."""
@@ -304,6 +305,7 @@ def test_messages_that_cannot_be_shared_are_told(monkeypatch: pytest.MonkeyPatch
 WITHOUT = "import os; del os.memfd_create"
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 def test_the_record_says_that_memory_is_not_shared(tmp_path: Path) -> None:
     """Mistake: a reason that never reaches the record, or one where nothing was asked for."""

@@ -76,6 +76,7 @@ def test_block_extremes(layout: Layout) -> None:
     assert layout.block_shape() == tuple(map(max, zip(*sizes, strict=True)))
 
 
+@pytest.mark.slow
 @given(layouts(), st.booleans())
 def test_neighbours_are_mutual(layout: Layout, diagonals: bool) -> None:
     """Catches an edge whose other end knows it by another name or not at all."""

@@ -78,6 +78,7 @@ def test_equal_runs(app: str, tmp_path: Path, capsys: Any) -> None:
         assert json.loads(file.attrs["record"])["hash_every"] == 1
 
 
+@pytest.mark.slow
 def test_the_first_difference_is_named(
     tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

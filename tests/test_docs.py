@@ -302,6 +302,7 @@ def sources() -> list[str]:
     return sorted(str(path.relative_to(ROOT)) for path in kept)
 
 
+@pytest.mark.slow
 def test_plain_words() -> None:
     """Catches a word of this project's own where the field has a term."""
     for name in (*PAGES, *sources()):

@@ -171,6 +171,7 @@ def test_loads_and_times_of_steps(axes: list[Any]) -> None:
     np.testing.assert_allclose(time.lines[0].get_xydata(), np.transpose([STEPS, STEP_MS]))
 
 
+@pytest.mark.slow
 def test_loads_and_places_of_blocks(axes: list[Any]) -> None:
     """Catches a load of a round for one of a step, rows or PEs exchanged, a move elsewhere."""
     _, load, _, blocks, homes, moves, *_ = axes
@@ -194,6 +195,7 @@ def test_loads_and_places_of_blocks(axes: list[Any]) -> None:
     assert heights == pytest.approx({4: 0, 5: 0, 7: 2})
 
 
+@pytest.mark.slow
 def test_what_is_beyond_the_axis(draw: Callable[..., Drawn]) -> None:
     """Catches a mark at another step, and a largest value in another unit."""
     wall_s = np.full(30, 0.01)

@@ -195,6 +195,7 @@ def test_efficiencies(kind: str, power: int, scaling: dict[str, dict[str, Any]])
     assert_level(axes, "ideal", 1)
 
 
+@pytest.mark.slow
 def test_laws_are_those_of_their_lines() -> None:
     """Catches a law that is drawn in another line's colour, or over the wrong PEs.
 

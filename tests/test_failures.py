@@ -160,6 +160,7 @@ def test_an_exception_in_one_block_ends_the_run_with_its_message(launched, drive
     assert not list(tmp_path.glob("run.h5*"))
 
 
+@pytest.mark.slow
 def test_a_serial_run_that_fails_says_why(launched, tmp_path):
     """Mistake: a status 3 without a word, where no launcher stands by to say it."""
     path = sabotage(tmp_path, RAISE)
@@ -190,6 +191,7 @@ def test_a_block_that_ends_its_process_is_an_error(launched, driver, tmp_path):
     assert errors == f"miniapps: run failed: {where}MINIAPPS_LOG=1 shows the traceback)\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "of"), [("state", "PE 0, "), ("__init__", "")])
 def test_other_code_of_an_app_that_ends_its_process_is_an_error(launched, method, of, tmp_path):
     """Mistake: only steps are guarded, and charm ends with a status of its own."""

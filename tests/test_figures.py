@@ -152,6 +152,7 @@ def test_figures_of_studies(kind: str) -> None:
     assert drawn == set(figures.CAPTIONS)  # every kind of figure has a study here
 
 
+@pytest.mark.slow
 def test_a_figure_of_many_gains_has_the_extremes() -> None:
     """Catches a cut that hides the best or the worst balancer, or says nothing of the others."""
     campaign = many_balancings().campaign()

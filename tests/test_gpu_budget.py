@@ -157,6 +157,7 @@ def test_kernels_and_entries_belong_together():
     ]
 
 
+@pytest.mark.slow
 def test_joined_products_are_seen(toolkit):
     """Catches a check of rounding that never fails, or sees only what one compiler joined."""
 
@@ -215,6 +216,7 @@ def test_a_log_that_tells_nothing_is_an_error():
         gpu_budget.cost_of("ptxas info : all is well", "")
 
 
+@pytest.mark.slow
 def test_float32_forces_make_few_slow_operations(gpu_loops):
     """Catches conversions that return: a multiprocessor makes 16 of them while it makes 128 sums.
 

@@ -230,6 +230,7 @@ def test_what_there_is_no_time_for_counts_as_failed(check):
     assert kept == [False] * len(todo) + [True]
 
 
+@pytest.mark.slow
 def test_a_second_call_goes_on_where_the_first_ended(check, checked, monkeypatch):
     """Catches what has passed and is done again, and what has not and is left out."""
     status, first, _ = checked({"racecheck": check.Done(9, "", "SUMMARY: 1 error")})

@@ -71,6 +71,7 @@ def first(scripts, tmp_path, monkeypatch) -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_parts_pass_in_turn(first, tmp_path, capfd):
     """Catches a part that is left out, and results and logs that are lost with the machine."""
     assert first.main(["inventory", "first", "check"]) == 0
@@ -105,6 +106,7 @@ def test_a_failed_part_is_told_at_the_end(first, tmp_path, monkeypatch, capfd):
     assert capfd.readouterr().out.splitlines()[-1] == "gpu-first: fails has status 1"
 
 
+@pytest.mark.slow
 def test_a_part_is_ended_in_time_and_its_results_are_kept(first, tmp_path, monkeypatch, capfd):
     """Catches a call that takes longer than it may, and results that only a whole part leaves."""
     monkeypatch.setattr(first, "TOTAL_S", 5.0)

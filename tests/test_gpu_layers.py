@@ -81,6 +81,7 @@ SOURCES = {  # a file of tests, and how its tests count
 }
 
 
+@pytest.mark.slow
 def test_how_tests_ended_is_read_from_their_report(tmp_path):
     """Catches a file that fails, skips or does not import and counts as checked."""
     for name, (source, _) in SOURCES.items():

@@ -66,6 +66,7 @@ def regions(draw: st.DrawFn, app: str) -> Region:
     return tuple(region)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("app", APPS)
 @given(data=st.data(), seed=st.integers(0, 99))

@@ -140,6 +140,7 @@ def test_forces_and_thermo_of_lammps(tmp_path: Path, decomposition: str, shift: 
     np.testing.assert_allclose([ours[key] for key in KEYS], row, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_melt_of_lammps(tmp_path: Path) -> None:
     """Catches another time step or order of kicks and drifts than velocity Verlet's.
 
@@ -516,6 +517,7 @@ def test_explosion_on_the_command_line(decomposition: str) -> None:
     assert re.fullmatch(said, done.stderr)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decomposition", BOTH)
 def test_atoms_too_fast_to_sum(decomposition: str) -> None:
     """Catches squares of velocities that overflow their sum: a run with temperature -6e6 passed."""

@@ -240,6 +240,7 @@ def collect(comm, mine):
 """
 
 
+@pytest.mark.slow
 def test_neighbours_and_the_network_are_out_of_reach(tmp_path, isolated) -> None:
     """Catches a submission that copies another one, or that sends it away."""
     folder = tmp_path / "class"

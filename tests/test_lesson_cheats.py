@@ -149,6 +149,7 @@ def test_classes_of_mpi_are_allowed_as_annotations(tmp_path) -> None:
     assert [one.trouble for one in found_in(tmp_path, None)] == [""]
 
 
+@pytest.mark.slow
 def test_cells_that_no_kernel_computes_are_no_answer(tmp_path, monkeypatch) -> None:
     """Catches points for the right bits, computed without a kernel."""
     monkeypatch.setattr(check, "PROCESSES", (1,))

@@ -155,6 +155,7 @@ def run_of(app: str, steps: int, **values: Any) -> Run:
     return Run(app, problem, steps, support.solve(app, problem, (1,) * len(problem.shape), steps))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_virials(dtype: str) -> None:
     """Catches a limit of 1e-2, under which a compute may lose one of a hundred pairs."""

@@ -159,6 +159,7 @@ def test_a_comment_as_long_as_is_allowed(tmp_path: Path, unit: str) -> None:
         of_lammps_data(title.splitlines(), {7, 9}, argon=False)
 
 
+@pytest.mark.slow
 def test_attributes_of_h5md(tmp_path: Path) -> None:
     """Catches a unit, or a boundary, that is read or reported in another time than a linear one."""
     path = tmp_path / "input"
@@ -236,6 +237,7 @@ def test_command_lines_in_a_file(tmp_path: Path) -> None:
         check(lambda path: batch.lines_of(str(path)), tmp_path / "input", places, size)
 
 
+@pytest.mark.slow
 def test_files_of_jobs(tmp_path: Path) -> None:
     """Catches a command or an exit status, written by a job, of any length."""
     for read, place in ((slurm._command, "miniapps @"), (slurm._status, "@")):

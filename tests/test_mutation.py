@@ -57,6 +57,7 @@ def test_outcomes(file: str, change: str, by: str) -> None:
     assert run.Trials(file, FEW, ()).outcome(mutant(file, change)).by == by
 
 
+@pytest.mark.slow
 def test_a_mutant_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a tool that waits for ever."""
     monkeypatch.setattr(run, "LEAST_S", 0.1)
@@ -74,6 +75,7 @@ def test_a_function_with_a_cache_is_changed() -> None:
     assert run.Trials(file, problems.LEANMD[1:2], ()).outcome(turned).by == run.CHECKS
 
 
+@pytest.mark.slow
 def test_tests_kill_what_runs_do_not() -> None:
     """Catches a tool whose tests do not see the mutant."""
     file = "miniapps/stencil3d/block.py"

@@ -199,6 +199,7 @@ def test_all_that_the_contract_allows(records: Records, ways: str) -> None:
 SMALL = "run jacobi2d --size 7x5 --steps 3 --json -".split()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", ["mpi", "charm"])
 def test_singletons_are_an_error(miniapps: Callable[..., Any], driver: str) -> None:
     """Catches N runs of one rank each, all of them "valid", under another MPI's launcher."""
@@ -222,6 +223,7 @@ def test_users_own_mpiexec() -> None:
     assert record["pes"] == 2 and record["valid"] is True
 
 
+@pytest.mark.slow
 def test_mpiexec_of_another_size() -> None:
     """Catches -n that is quietly replaced by what mpiexec started; a failure that leaves memory."""
     with support.no_shared_memory_left():

@@ -32,6 +32,7 @@ def run(run_record: Callable[..., Any], tmp_path: Path) -> Callable[[str], Path]
     return make
 
 
+@pytest.mark.slow
 def test_figure_of_particles(run: Callable[[str], Path]) -> None:
     """Catches a density of something else, a PE without a line, a balancing that is not marked."""
     source = run(PIC)
@@ -78,6 +79,7 @@ def test_figure_of_blocks(run: Callable[[str], Path]) -> None:
     assert moves.get_title() == f"migrations: {record['migrations']}"
 
 
+@pytest.mark.slow
 def test_of_many_blocks_those_with_the_largest_load_are_drawn(
     run: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

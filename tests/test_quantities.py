@@ -66,6 +66,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return paths
 
 
+@pytest.mark.slow
 def test_every_dataset_explains_itself(files: dict[str, Path]) -> None:
     """Catches a dataset of nameless columns, or one whose unit is only in the documentation."""
     for app, path in files.items():

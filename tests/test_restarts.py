@@ -79,6 +79,7 @@ def hooks(random: Random, folder: Path, steps: int, pes: int) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 @pytest.mark.parametrize("driver", CASES)
 def test_pes_die_at_random_moments(

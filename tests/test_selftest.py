@@ -315,6 +315,7 @@ def test_a_forked_pe_ends_with_its_stub(tmp_path: Path) -> None:
         file.unlink(missing_ok=True)  # a run of another test that fails removes what nobody uses
 
 
+@pytest.mark.slow
 def test_a_pe_that_fails_removes_its_shared_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

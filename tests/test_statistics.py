@@ -64,6 +64,7 @@ def test_mean_interval_where_bca_is_undefined() -> None:
     assert math.isnan(single.relative_half_width)
 
 
+@pytest.mark.slow
 def test_mean_interval_covers_the_mean() -> None:
     """Catches bounds that are too narrow, of 90 % and not 99 %, and bounds that cover all."""
     rng = np.random.default_rng(1)

@@ -89,6 +89,7 @@ ENDS: dict[str, tuple[Callable[[], object], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ENDS)
 def test_a_file_that_ends_the_library(
     tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch

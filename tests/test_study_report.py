@@ -612,6 +612,7 @@ LABELS = {  # of the axes of figures; that of parts has a row for each configura
 }
 
 
+@pytest.mark.slow
 def test_axes_name_what_they_show(
     strong: Canned, factors: Canned, balancing: Canned, grains: Canned
 ) -> None:
@@ -716,6 +717,7 @@ def test_parts_say_the_mean_of_a_step() -> None:
     assert [text.get_text() for text in figure.axes[0].texts] == ["3.00 ms"]
 
 
+@pytest.mark.slow
 def test_parts_of_steps_that_differ_much_are_shares(strong: Canned) -> None:
     """Catches bars too short to see, and oversubscribed points among the others."""
     strong.point("mpi", 16, trials(900))
@@ -899,6 +901,7 @@ def test_published_values(strong: Canned, tmp_path: Path) -> None:
     assert page.count("3.25") == 1 and page.index("Published values") < page.index("3.25")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("only_svg")
 def test_hostile_text_is_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Catches words of a file that become elements of the page, or colours of the terminal."""

@@ -283,6 +283,7 @@ def test_a_full_disk_ends_a_run_with_output_in_one_line(tmp_path):
     assert done.stderr.count("\n") == 1 and not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_program_without_docstrings_runs():
     """Mistake: a traceback and status 1, a wrong result, under PYTHONOPTIMIZE=2."""
     done = support.miniapps("list", env={"PYTHONOPTIMIZE": "2"})
@@ -370,6 +371,7 @@ def test_an_unexpected_error_is_no_wrong_result(tmp_path):
     assert done.stderr == f"miniapps: {told}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 @pytest.mark.parametrize(
     ("closed", "driver"),

@@ -89,6 +89,7 @@ def test_charm4py_program(tmp_path: Path, pes: int, more: list[object]) -> None:
     assert moved == more[0] * more[1] if "RotateLB" in more else moved == 0 or more[2]
 
 
+@pytest.mark.slow
 def test_programs_print_the_same(tmp_path: Path) -> None:
     """Catches a checksum or a largest change that depends on the decomposition."""
     lines = {last_line(run_mpi(FOLDER / "jacobi2d_mpi4py.py", n, [], tmp_path)) for n in (1, 3)}

@@ -65,6 +65,7 @@ def test_pictures_of_a_field(
         np.testing.assert_allclose(thumbnail, plain_means(field, 64), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", CONFIGURATIONS)
 def test_pictures_of_particles(driver: str, traced_runs: dict[str, Path]) -> None:
     """Catches lost particles, x and y that are swapped, and rows behind another pixel."""

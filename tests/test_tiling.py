@@ -116,6 +116,7 @@ def test_nothing_is_measured_on_a_gpu(cache: Path, measured: list[tuple[int, ...
     assert measured == [] and not cache.exists()
 
 
+@pytest.mark.slow
 def test_command_line_settles_the_tile_for_all(cache: Path) -> None:
     """Catches "auto" in a record, or passed on to the ranks."""
     words = "jacobi2d --size 40x33 --steps 3 --driver mpi -n 2".split()

@@ -34,6 +34,7 @@ def test_bits_are_those_of_the_compiler(unbranched: Any, numbers: np.ndarray) ->
     assert estimates.wrong_in_single(unbranched.refining_in_single(fma)) == 0
 
 
+@pytest.mark.slow
 def test_other_operations_are_found(numbers: np.ndarray) -> None:
     """Catches a comparison that cannot fail: of a reciprocal Newton's first step is not enough."""
 

@@ -48,6 +48,7 @@ def test_ase_reads_all_frames(run: Path) -> None:
             assert frame.info["time"] == atoms["position/time"][number]
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_from_it(run: Path, tmp_path: Path) -> None:
     """Catches numbers that are rounded, not the bits that H5MD gives, and a time from 0."""
     more = "--steps 2 --warmup 0 --cutoff 2.2 --skin 0.7 --rebuild 2"
