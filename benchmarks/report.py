@@ -10,13 +10,14 @@ from typing import Any
 
 import gpu_host
 from common import RESULTS, table
-from gpu_report import section
+from gpu_report import PUBLISHED_MELT, number, section
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 HEAD = """# Performance
 
 For readers who want to know how fast the apps are, and compared with what.
 
+{glance}
 {short}
 
 `benchmarks/report.py` writes this page from `benchmarks/results/*.json`, which `make bench`
@@ -40,6 +41,44 @@ def span(values: Iterable[float], form: str = ".2f") -> str:
     """The smallest and the largest value, or the only one."""
     found = sorted(values)
     return " to ".join(dict.fromkeys(f"{value:{form}}" for value in (found[0], found[-1])))
+
+
+def at_a_glance(loaded: dict[str, dict[str, Any]], gpu: dict[str, Any]) -> str:
+    """The apps on CPU cores and on a GPU: rates, beside what peers and the machine can do."""
+    rows = []
+    for name in ("jacobi2d 8192x8192", "stencil3d 400x400x400"):
+        entry = loaded["stencils"][f"{name} on 2 core(s)"]
+        app, share = name.split()[0], f"{entry['share_of_triad']:.2f} of a triad"
+        tile, over = max(entry["tile_over_sweep"].items(), key=lambda found: found[1])
+        rows.append([app, "2 cores", number(entry["sweep_points_per_s"], 1e9), "", "", share])
+        rate = number(entry["tile_points_per_s"][tile], 1e9)
+        several = f"{app}, {tile} sweeps per exchange"
+        rows.append([several, "2 cores", rate, "one sweep per exchange", f"{over:.2f}", ""])
+    speed = loaded["pic"]["speed"]["serial"]
+    rate, over = number(speed["particles_per_s"], 1e9), f"{speed['over_numba_loop']:.1f}"
+    rows.append(["pic", "1 core", rate, "a loop over particles in Numba", over, ""])
+    melt = loaded["leanmd"]["melt"]["256000 atoms, 2 ranks"]
+    rate, over = number(melt["leanmd_atom_steps_per_s"], 1e9), melt[IN_TIME]["leanmd_over_it"]
+    rows.append(
+        ["leanmd", "2 cores", rate, "LAMMPS `lj/cut/opt`, lists in time", f"{over:.2f}", ""]
+    )
+    for name in ("jacobi2d", "stencil3d", "pic push"):
+        entry = gpu["kernels"][name]
+        share, over = f"{entry['share_of_copy']:.2f} of a copy", f"{entry['over_cupy']:.1f}"
+        row = [gpu["device"], number(entry["per_s"], 1e9), "CuPy expressions", over, share]
+        rows.append([name.split()[0], *row])
+    atoms, published = "1.02 M", json.loads(PUBLISHED_MELT.read_text())
+    theirs = dict(zip(published["atoms"], published["rates"], strict=True))[atoms]
+    rate = gpu["kernels"]["leanmd melt, 1 M atoms"]["per_s"]
+    peer = f"LAMMPS KOKKOS, published, {published['device']}"
+    row = [gpu["device"], number(rate, 1e9), peer, f"{rate / 1e6 / theirs:.2f}", ""]
+    rows.append(["leanmd", *row])
+    columns = ["app", "on", "10^9/s", "beside", "ratio", "of the machine's limit"]
+    return f"""{table(columns, rows)}
+Rates count cells times sweeps, particles or atoms times steps, in float64. *Ratio*: this program's
+rate over that of what it stands beside. *Limit*: bytes per second over those of a plain loop in the
+same run, where memory is the limit. What each number means is said in its section below.
+"""
 
 
 def in_short(loaded: dict[str, dict[str, Any]]) -> str:
@@ -376,10 +415,12 @@ def page() -> str:
     """The whole page."""
     document = load("stencils")
     loaded = {name: load(name)["results"] for name in PARTS}
-    head = HEAD.format(short=in_short(loaded), **(document["host"] | document["versions"]))
+    glance = at_a_glance(loaded, load("gpu")["results"])
+    around = document["host"] | document["versions"]
+    head = HEAD.format(glance=glance, short=in_short(loaded), **around)
     remarks = RESULTS.with_name("remarks.md").read_text()
     parts = [write(loaded[name]) for name, write in PARTS.items()]
-    parts.append(section(load("gpu") if (RESULTS / "gpu.json").exists() else None))
+    parts.append(section(load("gpu")))
     return "\n".join([head, *parts, remarks])
 
 
