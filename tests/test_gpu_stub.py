@@ -270,6 +270,7 @@ def test_kernels_are_found_in_the_cache_of_other_processes(environment: dict[str
     assert first.stdout == second.stdout and "_forces" in first.stdout, first.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(2 * RUN_S)
 def test_the_tests_for_a_gpu(environment: dict[str, str], tmp_path: Path) -> None:
     """Catches tests and host code that only the simulator's arrays, streams and marks allow.
