@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import time
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import miniapps
+from devices.cpu import host_memory
 from drivers import machine, timing
 from drivers.descriptor import Balancing
 from drivers.job import Job, Segment
@@ -135,6 +138,38 @@ def test_disturbance_by_hand() -> None:
     assert machine.disturbance(before, after) == machine.Disturbance(0.25, 20.0, 0.1)
     late = after._replace(queued_s=9.0)
     assert machine.disturbance(before, late).waited == 1.0
+
+
+def test_counters_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches the time on a core as that in the queue, ns as us, and another column as steal."""
+    files = {
+        "/proc/stat": "cpu  1 20 300 4000 50000 600000 7000000 80000000 9 9\ncpu0 5 5 5 5 5 5 5\n",
+        "/proc/self/schedstat": "7000000000 2500000000 40\n",
+    }
+    monkeypatch.setattr(machine.system, "text", files.__getitem__)
+    usage = SimpleNamespace(ru_nvcsw=3, ru_nivcsw=11)
+    monkeypatch.setattr(machine.resource, "getrusage", {resource.RUSAGE_SELF: usage}.__getitem__)
+    found = machine.reading()
+    assert (found.queued_s, found.switches) == (pytest.approx(2.5), 11)
+    assert (found.steal, found.ticks) == (80_000_000, 87_654_321)
+    monkeypatch.setattr(machine.system, "text", lambda path: "")
+    assert machine.reading()[2:] == (0.0, 11, 0, 0)
+
+
+def test_peak_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches kibibytes as bytes, and the memory of now as the most that there was."""
+    status = "VmPeak:\t 9 kB\nVmHWM:\t    2000 kB\nVmRSS:\t  1000 kB\n"
+    monkeypatch.setattr(host_memory.system, "text", lambda path: status)
+    assert host_memory.peak_bytes() == 2000 * 1024
+
+
+def test_when_a_pe_has_rested(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches time after a PE's last audit as part of a round, and audits made before its end."""
+    log = timing.PELog(0)
+    log.origin, log.end_s = 10.0, 5.0
+    for now, rested in ((20.0, 7.0), (16.5, 6.5)):
+        monkeypatch.setattr(timing, "perf_counter", lambda now=now: now)
+        assert log.rested(2.0) == rested
 
 
 def test_a_program_on_the_same_core_is_seen() -> None:

@@ -352,6 +352,9 @@ def test_parts_of_two_pes() -> None:
     assert (outcome.snapshots_s, outcome.checkpoints_s) == (7.0, 14.0)
     assert outcome.disturbance == Disturbance(0.25, 16.0, 0.5)
     assert (outcome.peak_rss_bytes, outcome.pes, outcome.steps_done) == (300, 2, 7)
+    assert outcome.transport is None
+    unusual = joined(spec.job(), parts, End(7), {}, ("x", "y"), ("staged", "by hand")).transport
+    assert unusual == {"path": "staged", "reason": "by hand", "staged_bytes": 1 + 2}
     (balanced,) = outcome.balancing
     # The PE that came last waited 0.5 s, the other one 2 s: the balancing took 0.5 s.
     assert (balanced["step"], balanced["seconds"], balanced["moved"]) == (4, 0.5, 3)

@@ -227,13 +227,13 @@ def fixed_parameters(record: dict[str, Any]) -> dict[str, Any]:
 
 def host() -> dict[str, Any]:
     """A description of the machine, without its name."""
-    processor = platform.processor() or platform.machine()
     told = system.text("/proc/cpuinfo").splitlines()
     lines = [line for line in told if line.startswith("model name")]
     if lines:
         processor = lines[0].partition(":")[2].strip()
-    elif not told:
-        processor = f"{processor} (no /proc/cpuinfo)"
+    else:  # asked only here, as it starts a process
+        processor = platform.processor() or platform.machine()
+        processor += "" if told else " (no /proc/cpuinfo)"
     return {
         "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
         "processor": processor,
