@@ -176,6 +176,8 @@ def test_checkpoints_that_are_not_taken(tmp_path: Path, monkeypatch: pytest.Monk
     assert restarts._continued(spec, set(), 0.0).start == 6
     assert restarts._continued(spec, {restarts._identity(first)}, 0.0).start == 0
     assert restarts._continued(replace(spec, resume=first), of_all, 0.0).start == 6
+    os.utime(first, (1, 1))  # as a new file that got the number of one that was removed
+    assert restarts._continued(spec, of_all, 0.0).start == 6
 
 
 def test_the_last_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,6 +203,38 @@ def test_the_time_limit_is_that_of_all_launches(
     runs, *_ = again(file, [3, 5], monkeypatch, "--time-limit", "90s")
     assert [run._time_left_s for run in runs] == [90.0, 20.0, pytest.approx(1e-3)]
     assert read_checkpoint("", file).head["case"]["--time-limit"] == "90s"
+
+
+def test_what_failures_have_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches work lost since another moment than the checkpoint, and PEs and times of others."""
+    file, runs, now = tmp_path / "c.h5", list[RunSpec](), [100.0]
+    words = *RUNS["echo"].split(), "--warmup", "0", "--checkpoint", str(file)
+    words = *words, "--checkpoint-every", "2"
+    # A launch whose PEs step after 3 s, and that ends 3 s after its checkpoint; one without that.
+    ends = iter([(103.0, 107.0, 110.0), (114.0, None, 120.0), (125.0, None, 130.0)])
+
+    def launch_to_end(specs: Any, *_: Any) -> Any:
+        runs.extend(specs)
+        began, written, now[0] = next(ends)
+        if written:
+            record("run", *words, "--steps", "5")
+            os.utime(file, (written, written))
+        result = "died" if len(runs) < 3 else {"valid": True}
+        return [result], Ended(None, 3, 5, began)
+
+    monkeypatch.setattr(launch, "launch_to_end", launch_to_end)
+    for name in ("monotonic", "time"):
+        monkeypatch.setattr(restarts, name, lambda: now[0])
+    spec = spec_of(["run", *words, "--driver", "file", "-n", "3"])
+    spec = replace(spec, restart_on_failure=2, restart_pes=2)
+    found = restarts.launch_until_done(spec, lambda _: [], None)
+    assert isinstance(found, dict)
+    one = {"reason": "died", "step": 5, "from": 4}
+    assert found["restarts"] == [
+        one | {"pes": 3, "lost_s": 3.0, "recovery_s": 4.0},
+        one | {"pes": 2, "lost_s": 10.0, "recovery_s": 5.0},
+    ]
+    assert [(run.pes, run.time_used) for run in runs] == [(3, 0.0), (2, 10.0), (2, 20.0)]
 
 
 def test_restarts_that_are_refused(tmp_path: Path) -> None:
