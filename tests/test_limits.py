@@ -17,7 +17,7 @@ from placed_atoms import Placed
 from test_leanmd import begun, blocks_of, by_id
 
 import miniapps
-from communication import session
+from communication import parts, session, timing
 from kernels.leanmd.units import CLOSEST, ENERGY_UNIT, FASTEST, SINGLE_UNIT
 from miniapps import audit, grid, grid_audit, plain_hash
 from miniapps.audit import AuditPlan, BaseAudit
@@ -30,9 +30,11 @@ from miniapps.pic import audit as pic_audit
 from miniapps.pic import problem as pic
 from miniapps.pic.problem import PicProblem
 from workbench.cli import spec_of
+from workbench.comm import anatomy
 from workbench.run import clocks, record, revalidation
 from workbench.show import saved_claims
-from workbench.study import reframe, statistics, tables
+from workbench.study import analysis, noise, reframe, statistics, tables, validation
+from workbench.study.comm import holding
 
 STILL = LeanmdProblem(dt=0.005)
 CODE: dict[str, Any] = {
@@ -99,6 +101,22 @@ CODE: dict[str, Any] = {
     "studies: slowdown that a ReFrame check accepts, at least": reframe.LEAST_TOLERANCE,
     "studies: trials from which that check knows the spread": reframe.TRIALS_FOR_SPREAD,
     "studies: slowdown that it accepts without them": reframe.BLIND_TOLERANCE,
+    "studies: gain that a balancer could bring, at least": analysis.LEAST_GAIN,
+    "studies: mean round, in ticks of the clock, at least": validation.TICKS,
+    "studies: noise, above which a machine is busy": noise.NOISY,
+    "studies: cells of the work that measures noise": noise.CELLS,
+    "studies: repetitions of that work": noise.REPEATS,
+    "studies: readings from which the tick of the clock is taken": noise.READINGS,
+    "studies: resamples of an interval": statistics.RESAMPLES,
+    "studies: pairs of trials in an exact test, at most": statistics.LARGEST_EXACT,
+    "studies: arrangements in an exact test with ties, at most": statistics.MOST_ARRANGEMENTS,
+    "studies: effects on another machine, over those here": holding.FACTOR,
+    "communication: iterations between two readings of the clock": timing.CHUNK,
+    "communication: barriers of a trial": session.BARRIERS,
+    "communication: multiplications from which overlapped work is set": timing.CALIBRATED,
+    "communication: round trips in a loop of the anatomy": parts.TRIPS,
+    "communication: loops of a part alone": parts.LOOPS,
+    "communication: launches of the anatomy": anatomy.LAUNCHES,
     "communication: iterations whose bytes are compared": session.CHECKED,
     "communication: bytes of messages that are compared at once": session.CHECKED_BYTES,
 }

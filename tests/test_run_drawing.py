@@ -424,6 +424,7 @@ def test_bars_of_migrations(
     assert [bar.get_width() for bar in axes.patches] == pytest.approx([width] * len(steps))
     assert {in_hex(bar.get_facecolor()) for bar in axes.patches} == {COLOURS[0].lower()}
     assert axes.get_xlim() == pytest.approx(ends) and axes.get_ylim() == pytest.approx((0, top))
+    assert axes.get_title() == f"migrations: {sum(moved)}"
     assert has_integer_ticks(axes.xaxis) and has_integer_ticks(axes.yaxis)
 
 

@@ -125,6 +125,41 @@ def test_notes_of_scaling(kind: str, pes: tuple[int, ...], notes: list[str]) -> 
     assert [*table.notes] == notes
 
 
+@pytest.mark.parametrize(("pes", "serial"), [((1, 2), ["-", "1.000"]), ((2, 4), ["-", "-"])])
+def test_serial_fractions_are_over_one_pe(pes: tuple[int, ...], serial: list[str]) -> None:
+    """Catches the serial fraction of a speed-up over two PEs, for which it is not defined."""
+    campaign = study("strong", [(count, [20, 20]) for count in pes]).campaign()
+    table = tables.scaling_table(campaign, analysis.results(campaign), weak=False)
+    assert cells(table, "Karp-Flatt") == serial
+
+
+def test_shares_are_of_the_best_rate_of_all() -> None:
+    """Catches an efficiency over the best rate of the own configuration, or of the first points."""
+    canned = Canned("granularity")
+    for driver, size, mean in (("mpi", 4, 8), ("mpi", 2, 5), ("charm", 4, 4), ("charm", 2, 2.5)):
+        canned.point(driver, 2, [mean, mean], size=[size, 1], work=size * 1e6)
+    table = tables.granularity_table(analysis.results(canned.campaign()))
+    assert cells(table, "efficiency") == ["50.0%", "40.0%", "100.0%", "80.0%"]
+
+
+def test_numbers_of_a_point_are_means_over_trials() -> None:
+    """Catches a median, and the numbers of the first trial."""
+    canned = study("strong", [(2, [20, 20, 20])])
+    for event, part in zip(canned.events, (0.2, 0.3, 0.7), strict=True):
+        event["record"] |= {"utilisation": part, "imbalance": 1 + part}
+    table = all_points(canned)
+    assert (cells(table, "utilisation"), cells(table, "imbalance")) == (["40.0%"], ["1.400"])
+
+
+def test_one_oversubscribed_trial_is_enough() -> None:
+    """Catches a time to quote of a point of which one trial had more PEs than cores."""
+    canned = study("strong", [(2, [20, 20])])
+    assert not analysis.results(canned.campaign())[0].oversubscribed
+    canned.events[1]["record"]["oversubscribed"] = True
+    (row,) = all_points(canned).rows
+    assert row[-1] == "valid; oversubscribed: times mean nothing"
+
+
 def test_a_law_at_the_limit_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a limit that says of laws at it what holds above it."""
     one = Interval(1, 1, 1)

@@ -21,6 +21,7 @@ import numpy as np
 from scipy import stats
 
 LEVEL = 0.99
+RESAMPLES = 9999  # of a bootstrap
 LARGEST_EXACT = 10_000  # pairs of trials; with more, an exact test takes seconds and adds nothing
 MOST_ARRANGEMENTS = 20_000  # tried by the exact test with ties: 0.1 s for 8 against 8 trials
 
@@ -261,6 +262,7 @@ def bootstrap_bounds(
             data,
             statistic,
             confidence_level=level,
+            n_resamples=RESAMPLES,
             method=method,
             vectorized=True,
             rng=np.random.default_rng(seed),
