@@ -9,6 +9,7 @@ import json
 import sys
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -385,6 +386,36 @@ def test_reframe_starts_nothing_but_runs(words: list[str]) -> None:
     campaign.head["points"][1]["arguments"] += words
     with pytest.raises(InputError, match="export"):
         reframe_check(campaign)
+
+
+def test_numbers_of_a_reframe_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches medians for means, another unit, and a bound on the wrong side, without ReFrame."""
+    units: list[str] = []
+    plain = dict.fromkeys(("run_after", "run_before"), lambda _: lambda made: made)
+    plain |= {"performance_function": lambda unit: units.append(unit) or (lambda made: made)}
+    plain |= {"sanity_function": lambda made: made, "simple_test": lambda made: made}
+    plain |= {"parameter": lambda values: None, "variable": lambda kind, value: value}
+    stub = SimpleNamespace(**plain, RunOnlyRegressionTest=object, getlauncher=None, sanity=None)
+    stub.utility = stub
+    for name in ("", ".utility", ".utility.sanity", ".core", ".core.backends", ".core.builtins"):
+        monkeypatch.setitem(sys.modules, f"reframe{name}", stub)
+    campaign = a_campaign(3)
+    runs = [run["record"] for run in runs_of(campaign) if run["point"] == 1]
+    for record, wall in zip(runs, (1.0, 1.5, 5.0), strict=True):
+        record |= {"wall_s": wall, "rate": {"value": 30 / wall, "unit": "points/s"}}
+    made: dict[str, Any] = {}
+    exec(reframe_check(campaign), made)
+    check = made["MiniappsCheck"]()
+    check.point = list(made["POINTS"])[1]
+    check.set_up()
+    slower = 3 * np.std([1.0, 1.5, 5.0], ddof=1) / 2.5
+    step, rate = (check.reference["*"][name] for name in ("step_time", "rate"))
+    assert step == (pytest.approx(0.5), None, pytest.approx(slower), "s")
+    assert rate[:2] == (pytest.approx(56 / 3), pytest.approx(1 / (1 + slower) - 1))
+    assert rate[2:] == (None, "points/s") and units == ["s", "points/s"]
+    monkeypatch.chdir(tmp_path)
+    Path("record.json").write_text(json.dumps(runs[2] | {"step_time_s": {"median": 9.0}}))
+    assert (check.step_time(), check.rate()) == (1.0, 6.0)
 
 
 def test_reframe_needs_one_answer() -> None:
