@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from drawn import between_trials
 from test_study_report import Canned, cells
 
 from workbench.run.record import DISTURBED
-from workbench.study import analysis, statistics, tables
+from workbench.study import analysis, statistics, tables, validation
+from workbench.study.campaign import Campaign
 from workbench.study.laws import Fit
 from workbench.study.statistics import Interval
 
@@ -63,6 +65,30 @@ def test_notes_of_points(kind: str, points: Points, notes: list[str]) -> None:
     """Catches a warning that is not given, or given just beyond its limit."""
     noise, *said = all_points(study(kind, points)).notes
     assert noise.startswith("machine noise: ") and said == notes
+
+
+def test_rounds_are_compared_with_the_coarsest_clock() -> None:
+    """Catches runs of several starts that are judged by the best clock of any."""
+    canned = study("strong", [(2, [20])])
+    (record,) = (event["record"] for event in canned.events)
+    point, start, usual = canned.points[0], canned.start()[0], mean_round_s(record)
+    for tick, short in ((usual / 99, True), (usual / 101, False)):
+        events = [start, start | {"clock_tick_s": tick}, start]
+        reason = validation.rejection_reason(Campaign(canned.head(), events), point, record)
+        assert (reason is not None and "is too short for a clock" in reason) == short, reason
+
+
+def mean_round_s(record: dict[str, Any]) -> float:
+    """The mean length of a round, s."""
+    return float(np.mean(record["rounds"]["wall_s"]))
+
+
+def test_widths_are_those_of_mean_steps() -> None:
+    """Catches more trials for the interval of another number than the one in the tables."""
+    canned = study("strong", [(1, [20, 21]), (2, [20, 20])])
+    for event, median in zip(canned.events, (0.02, 0.02, 0.02, 0.03), strict=True):
+        event["record"]["step_time_s"]["median"] = median
+    assert [*validation.wide_points(canned.campaign(), 0.001)] == [0]
 
 
 @pytest.mark.parametrize(
