@@ -8,10 +8,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import support
 
 import communication
+from communication import parts
 from communication.anatomy import OWN, PARTS, Row, rows
 from communication.charm import (
     CHANNEL,
@@ -138,6 +140,13 @@ def measured_by_charm() -> dict[str, Any]:
         },
         "sides": {"8": {SENT: [2.5, 2.0], SENT_PICKLED: [6.0], TAKEN: [3.0], TAKEN_PICKLED: [4.0]}},
     }
+
+
+def test_a_call_that_receives_nothing_has_nothing() -> None:
+    """Catches a path that passes its check by the bytes that the path before has received."""
+    memory = np.arange(1, 5, dtype=np.uint8)
+    assert parts.Way(lambda: None, lambda: None, memory).got().tolist() == [0] * 4
+    assert parts.Way(lambda: None, lambda: bytearray(b"\1\2")).got().tolist() == [1, 2]
 
 
 def test_calls_of_nothing_have_a_library_of_their_own() -> None:

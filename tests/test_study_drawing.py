@@ -56,6 +56,21 @@ def axes_of(figure: Any) -> Any:
 # Elements -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("number", "shares"), [(1, [0]), (2, [-1, 1]), (3, [-1, 0, 1])])
+def test_points_are_shifted_by_less_than_half_a_marker(number: int, shares: list[int]) -> None:
+    """Catches a point that looks like one of another number of PEs, and one that moves up."""
+    figure, axes = drawing.new_figure()
+    moved = [
+        drawing.beside(axes, position, number).transform((0.5, 0.5))
+        - axes.transData.transform((0.5, 0.5))
+        for position in range(number)
+    ]
+    points = np.array(moved) * 72 / figure.dpi
+    most = np.abs(points).max()
+    assert points == pytest.approx(np.array([(most * share, 0.0) for share in shares]))
+    assert most < drawing.MARKER / 2 and (number == 1 or most > drawing.MARKER / 4)
+
+
 @pytest.mark.parametrize(
     ("low", "high", "ticks"),
     [

@@ -628,6 +628,8 @@ def test_error_bars_reach_from_one_bound_to_the_other() -> None:
     """Catches bars that are turned upside down, which symmetrical intervals do not show."""
     values, lengths = drawing.error_bars([Interval(5.0, 4.0, 9.0), Interval(2.0, math.nan, 3.0)])
     assert values.tolist() == [5, 2] and lengths.tolist() == [[1, 0], [4, 1]]
+    _, beyond = drawing.error_bars([Interval(2.0, 2.5, 3.0), Interval(2.0, 1.0, 1.5)])
+    assert beyond.tolist() == [[0, 1], [1, 0]]  # a bound on the other side of the mean
     canned = Canned()
     uneven = [2.0, 2.0, 3.0, 2.0, 12.0]
     canned.point("mpi", 1, uneven)

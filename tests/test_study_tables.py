@@ -172,9 +172,9 @@ def test_numbers_of_a_point_are_means_over_trials() -> None:
     """Catches a median, and the numbers of the first trial."""
     canned = study("strong", [(2, [20, 20, 20])])
     for event, part in zip(canned.events, (0.2, 0.3, 0.7), strict=True):
-        event["record"] |= {"utilisation": part, "imbalance": 1 + part}
+        event["record"] |= {"utilisation": part, "imbalance": 2 + part}
     table = all_points(canned)
-    assert (cells(table, "utilisation"), cells(table, "imbalance")) == (["40.0%"], ["1.400"])
+    assert (cells(table, "utilisation"), cells(table, "imbalance")) == (["40.0%"], ["2.400"])
 
 
 def test_one_oversubscribed_trial_is_enough() -> None:
