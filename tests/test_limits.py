@@ -23,7 +23,7 @@ from miniapps import audit, grid, grid_audit, plain_hash
 from miniapps.audit import AuditPlan, BaseAudit
 from miniapps.jacobi2d.problem import JacobiProblem
 from miniapps.leanmd import audit as leanmd_audit
-from miniapps.leanmd import checks, close_pairs, plain
+from miniapps.leanmd import checks, close_pairs, plain, thermo
 from miniapps.leanmd.inputs import scale
 from miniapps.leanmd.problem import LIST_SKIN, LeanmdProblem
 from miniapps.pic import audit as pic_audit
@@ -203,6 +203,13 @@ def test_drift_and_momentum(dt: float) -> None:
         changed = rows.copy()
         changed[-1, 3] = changed[0, 3] + round(factor * most * run.problem.atoms / ENERGY_UNIT)
         assert run.holds("momentum change per atom", "rows", changed) == holds
+        changed = rows.copy()
+        first, last = (thermo.kept_energy(run.problem, row[1:]) for row in rows[[0, -1]])
+        kinetic = max(row["kinetic"] for row in thermo.table(run.problem, rows))
+        missing = round((first - last + factor * limit * kinetic) * run.problem.atoms / ENERGY_UNIT)
+        high, low = divmod(thermo.wide(rows[-1, 1:], 8) + 2 * missing, 1 << 32)
+        changed[-1, 9:11] = high, low
+        assert run.holds("energy drift", "rows", changed) == holds
 
 
 def test_positions_of_pic() -> None:
