@@ -212,6 +212,18 @@ def test_drift_and_momentum(dt: float) -> None:
         assert run.holds("energy drift", "rows", changed) == holds
 
 
+@pytest.mark.parametrize("row", [0, 2, -1])
+def test_net_forces_of_every_row(row: int) -> None:
+    """Catches a force on one atom of a pair only, which lasts for a few steps."""
+    run = run_of("leanmd", 4, lattice=(4, 4, 4), cutoff=2.0, thermo=1)
+    rows = run.solved.outcome.measures["rows"].value
+    assert run.value("net force") == (0, 0)
+    for column in (6, 7, 8):
+        changed = rows.copy()
+        changed[row, column] = -1
+        assert not run.holds("net force", "rows", changed)
+
+
 def test_positions_of_pic() -> None:
     """Catches a position error that is allowed and is no rounding."""
     run = run_of("pic", 5, size=40, particles=400)
