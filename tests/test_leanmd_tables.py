@@ -13,6 +13,7 @@ import pytest
 from kernels.leanmd.units import ENERGY_UNIT, VIRIAL_UNIT
 from miniapps.contract import Piece
 from miniapps.leanmd import si, thermo, trajectory
+from miniapps.leanmd.problem import LeanmdProblem
 from miniapps.leanmd.trajectory import Trajectory
 
 # The sums of three atoms: each is a number of 2^32 and a rest. No two of them are alike.
@@ -102,6 +103,14 @@ def test_a_table_in_si_units() -> None:
     assert row == pytest.approx(wanted, rel=1e-12, abs=0)
 
 
+def test_units_of_the_table() -> None:
+    """Catches a quantity in another unit, in the file and on the page."""
+    energies = dict.fromkeys(("kinetic", "potential", "total", "max_drift"), "epsilon")
+    pressures = dict.fromkeys(("pressure", "virial"), "epsilon sigma-3")
+    found = {name: quantity.units for name, quantity in thermo.QUANTITIES.items()}
+    assert found == {"temperature": "epsilon k-1"} | energies | pressures
+
+
 def test_tables_as_text() -> None:
     """Catches a column under another's name, or a cell that is joined to its neighbour."""
     *_, line = thermo.thermo_lines([ROW])
@@ -114,6 +123,17 @@ def test_tables_as_text() -> None:
     assert units.split() == [si.COLUMNS[name] for name in si.SHOWN]
     values = [0.1 * TAU, 2 * 119.8, *(UNITS["epsilon"] * n for n in (3, -4, -1)), 0.5 * PRESSURE]
     assert [float(cell) for cell in row.split()] == pytest.approx([20, *values], rel=1e-4, abs=0)
+
+
+def test_lines_of_a_run() -> None:
+    """Catches a drift or a momentum that is another one, or has lost its sign or its size."""
+    initial = {"positions": "fcc", "velocities": "drawn"}
+    drift = {"energy_drift_per_atom_and_step": -1.5e-7, "momentum": [1e-3, -2e-3, 0.0]}
+    record = {"atoms": 500, "initial": initial, "thermo": [ROW], **drift}
+    first, second, *table, last = LeanmdProblem.lines(record)
+    assert (first, second) == ("initial positions: fcc", "initial velocities: drawn")
+    assert table == thermo.thermo_lines([ROW])
+    assert last == "500 atoms, energy drift -1.5e-07 per atom and step, momentum 0.002"
 
 
 # Trajectories -------------------------------------------------------------------------------------

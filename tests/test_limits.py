@@ -462,6 +462,12 @@ def test_the_thermo_table_in_audits(monkeypatch: pytest.MonkeyPatch) -> None:
             row[name] += factor * limit * max(1.0, abs(row[name]))
             (check,) = auditing.validate_results(*given, changed)
             assert check.ok == holds, name
+    drift = "energy_drift_per_atom_and_step"
+    assert given[0] > 1
+    for name, change in ((drift, 1.1 * limit / given[0]), ("atoms", 1), ("box", [1e-3, 0, 0])):
+        changed = results | {name: np.add(results[name], change).tolist()}
+        (check,) = auditing.validate_results(*given, changed)
+        assert not check.ok, name
 
 
 @pytest.mark.parametrize("column", [1, 2, 3, 4])

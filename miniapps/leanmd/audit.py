@@ -272,18 +272,21 @@ class Audit(BaseAudit):
             for name, value in values.items()
         ]
         atoms, square, *momentum = self.motion
+        errors.append(relative(results["atoms"], atoms))
         errors.append(relative(rows[-1]["kinetic"], square / 2 / atoms))
         for found, value in zip(results["momentum"], momentum, strict=True):
             errors.append(relative(found / atoms, value / atoms))
         if problem.draws_velocities:
             errors.append(relative(rows[0]["temperature"], problem.temperature))
-        if problem.source is None:
-            errors += map(relative, results["box"], box_of(problem))
+        box = problem.extent if problem.source is not None else box_of(problem)
+        errors += map(relative, results["box"], box)
         steps_of_rows = [row["step"] - problem.first_step for row in rows]
         if steps_of_rows != list(sums) or steps_of_rows != reported(problem.thermo, steps):
             errors.append(math.inf)
         if any(sums[step][1:] != wide(found) for step, found in self.stated(sums)):
             errors.append(math.inf)
+        drift = results["energy_drift_per_atom_and_step"] * max(steps, 1)
+        errors.append(relative(drift, drifted(problem, list(sums.values()))[-1]))
         return [Check("audit: error of the thermo table", max(errors), TABLE_ERROR)]
 
     def stated(self, sums: Mapping[int, Any]) -> list[tuple[int, np.ndarray]]:
@@ -353,13 +356,17 @@ def box_of(problem: Any) -> list[float]:
 
 def with_drift(problem: Any, rows: Sequence[list[int]]) -> list[dict[str, float]]:
     """What rows of the table must say, given their sums; drift is that of the shifted energy."""
-    found = [thermo(problem, sums) for sums in rows]
-    kept = [thermo(problem, sums, shift=True)["total"] for sums in rows]
-    farthest = 0.0
-    for row, energy in zip(found, kept, strict=True):
-        farthest = max(farthest, abs(energy - kept[0]))
+    found, farthest = [thermo(problem, sums) for sums in rows], 0.0
+    for row, drift in zip(found, drifted(problem, rows), strict=True):
+        farthest = max(farthest, abs(drift))
         row["max_drift"] = farthest
     return found
+
+
+def drifted(problem: Any, rows: Sequence[list[int]]) -> list[float]:
+    """By how much the shifted energy per atom has changed since the first row, at each row."""
+    kept = [thermo(problem, sums, shift=True)["total"] for sums in rows]
+    return [energy - kept[0] for energy in kept]
 
 
 def thermo(problem: Any, sums: list[int], shift: bool | None = None) -> dict[str, float]:
