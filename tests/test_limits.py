@@ -370,6 +370,28 @@ def test_audits_draw_as_much_as_the_table_says() -> None:
     assert len(columns) == said["pic: cells whose particles are drawn again"] // size
 
 
+def cuts_of(layout: Any) -> list[set[int]]:
+    """Along each axis, the cells at which blocks begin or end."""
+    axes = zip(*map(layout.bounds, layout.indices()), strict=True)
+    return [{end for bounds in axis for end in bounds} for axis in axes]
+
+
+def test_half_of_an_audit_is_between_blocks() -> None:
+    """Catches samples in the middle of blocks only, where no message and no ghost is wrong."""
+    atoms = LeanmdProblem(lattice=(12, 12, 12))
+    layout = atoms.cut(8, 1, None)
+    points = leanmd_audit.Audit(atoms, layout, 3, 400).points / atoms.box * layout.shape
+    for along, cuts in zip(points.T, cuts_of(layout), strict=True):
+        on_a_plane = np.isclose(along[:, np.newaxis], sorted(cuts), atol=1e-9).any(axis=1)
+        assert on_a_plane.mean() == pytest.approx(0.5, abs=0.1)
+    cells = JacobiProblem(size=(300, 200), time_tile=1)
+    layout = cells.cut(4, 1, None)
+    inner = [cuts - {0, n} for cuts, n in zip(cuts_of(layout), cells.size, strict=True)]
+    drawn = grid_audit.GridAudit(cells, layout, 3, 400).cells
+    beside = [any({x, x + 1} & cuts for x, cuts in zip(cell, inner, strict=True)) for cell in drawn]
+    assert np.mean(beside) == pytest.approx(0.5, abs=0.1)
+
+
 def test_audits_compare_as_much_as_the_table_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches an audit that compares one of the initial cells, or the energy of one atom."""
     said, compared = table(), []

@@ -252,6 +252,21 @@ def test_granularity_ends_where_an_app_has_no_smaller_problem(app):
     assert 1 < len(study_of("granularity", app, *words).specs()) < 6
 
 
+@pytest.mark.parametrize(
+    ("app", "values", "work", "unit"),
+    [
+        ("jacobi2d", {"size": (10, 20)}, 200, "points"),
+        ("stencil3d", {"size": (4, 5, 6)}, 120, "points"),
+        ("leanmd", {"lattice": (3, 4, 5), "cutoff": 2.0}, 4 * 60, "atom-steps"),
+        ("pic", {"size": 20, "particles": 300}, 300, "particles"),
+    ],
+)
+def test_work_of_a_step(app, values, work, unit):
+    """Catches a rate of half the points, or of those of ghosts, and one in another unit."""
+    problem = apps.load(app).Problem(**values)
+    assert (problem.work(), problem.unit) == (work, unit)
+
+
 @pytest.mark.parametrize("app", apps.names())
 def test_every_app_grows_and_shrinks(app):
     values = dict(apps.load(app).Problem.presets["small"])
