@@ -236,9 +236,9 @@ def test_a_check_of_reframe_holds_nothing_but_data() -> None:
 def test_a_table_in_csv_is_shown_as_it_is() -> None:
     """Catches a formula in a cell or a title, and a number that is no number any more."""
     text = quoting.csv_text(
-        ["=a", "b"], [["-1e-5", "=1"], ["+1", "-a"], [-3, None], ["@x", "a\tb"]]
+        ["=a", "b"], [["-1e-5", "=1"], ["+1", "-a"], [-3, None], ["@x", "a\tb"], ["\uff1d1", "1"]]
     )
-    assert text == "'=a,b\n-1e-5,'=1\n+1,'-a\n-3,\n'@x,a b\n"
+    assert text == "'=a,b\n-1e-5,'=1\n+1,'-a\n-3,\n'@x,a b\n'\uff1d1,1\n"
 
 
 def test_the_terminal_shows_no_control_codes() -> None:

@@ -19,7 +19,9 @@ from typing import Any
 from miniapps.parameters import line as line
 from miniapps.parameters import printable, require
 
-FORMULA = ("=", "+", "-", "@")  # what a spreadsheet would compute, if a cell began with it
+# What a spreadsheet would compute, if a cell began with it; the wide ones where Chinese or Japanese
+# is written.
+FORMULA = (*"=+-@", *"\uff1d\uff0b\uff0d\uff20")
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 PLAIN = (str, int, float, bool, type(None))
 

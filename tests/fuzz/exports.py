@@ -36,6 +36,7 @@ from workbench.study.reframe import reframe_check
 ROOT = Path(__file__).resolve().parents[2]
 EXTRAP = Path(sys.executable).parents[1] / "extrap"
 CANARY = "canary"
+FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")  # how a cell begins that a spreadsheet computes
 FOREIGN = 271828.25  # every number of the file that must not be read
 LOADED = 10  # one of so many checks of ReFrame is loaded, and one Extra-P file: it takes a second
 CODE = f"open('{CANARY}', 'w')"
@@ -43,7 +44,7 @@ TEXTS = (
     f'"""\n{CODE}\n"""', f"'+str({CODE})+'", f"\\'+{CODE}#", f"\n{CODE}\n", f"{{{CODE}}}", "{0}",
     f"../{CANARY}", f"../../../../tmp/{CANARY}", f"/tmp/{CANARY}", f"a/../../{CANARY}", "..", ".",
     f"x\nREGION {CANARY}\nMETRIC {CANARY}", f"x\n\nPOINTS ( 1 )\n#{CANARY}", "REGION", "a b",
-    f"=cmd|'/C touch {CANARY}'!A1", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", " =1", "1e5",
+    f"=cmd|'/C touch {CANARY}'!A1", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\uff1d1", "1e5",
     f"$(touch {CANARY})", f"`touch {CANARY}`", f"; touch {CANARY}", f"| touch {CANARY} #",
     f"--launcher=./{CANARY}", f"--output={CANARY}", f"--json={CANARY}", "--", "-n",
     "\x1b]0;title\x07", "\x00", "\u202e", "\ud800", "\x85", "\u2028", "é", "", "a" * 300,
@@ -153,7 +154,7 @@ def _load_csv(files: list[Path], drawn: bool) -> None:
             assert rows and {len(row) for row in rows} == {len(head)}
             for cell in (cell for row in (head, *rows) for cell in row):
                 assert cell.isprintable(), cell
-                assert _is_number(cell) or not cell.startswith(("=", "+", "-", "@")), cell
+                assert _is_number(cell) or not cell.startswith(FORMULA), cell
 
 
 def _is_number(text: str) -> bool:
