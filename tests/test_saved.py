@@ -343,7 +343,7 @@ def test_rows_are_read_from_the_first_on(monkeypatch: pytest.MonkeyPatch) -> Non
 
 IDS = np.array([[1, 0], [0, 1]])
 AT = np.arange(12.0).reshape(2, 2, 3)
-EDGES = np.array([0.5, 7.0, 8.0])
+EDGES = np.array([9.0, 10.0, 11.0])  # some atoms are on them
 
 
 def atoms(**more: Any) -> Trajectory:
@@ -368,9 +368,10 @@ NONE = np.array([[[np.nan] * 3, [0.0] * 3]] * 2)
 @pytest.mark.parametrize(
     ("reason", "ids", "more"),
     [
-        ("box/edges must be finite and above 0", [0, 1], {"sides": EDGES * [1, 1, 0]}),
-        ("box/edges must be finite and above 0", [0, 1], {"sides": EDGES * [1, 1, -1]}),
-        ("box/edges must be finite and above 0", [0, 1], {"sides": EDGES * [1, 1, np.inf]}),
+        ("box/edges must be from 0.001 to 1e+09", [0, 1], {"sides": EDGES * [1, 1, 0]}),
+        ("box/edges must be from 0.001 to 1e+09", [0, 1], {"sides": EDGES * [1, -1, 1]}),
+        ("box/edges must be from 0.001 to 1e+09", [0, 1], {"sides": EDGES * [1, 1, 1e300]}),
+        ("box/edges must be from 0.001 to 1e+09", [0, 1], {"sides": EDGES * [1, 1, np.nan]}),
         ("steps must be 0 or more and increase", [0, 1], {"steps": np.array([-1, 1])}),
         ("steps must be 0 or more and increase", [0, 1], {"steps": np.array([1, 1])}),
         ("times must be finite, 0 or more", [0, 1], {"times": np.array([-1.0, 1.0])}),
@@ -379,7 +380,9 @@ NONE = np.array([[[np.nan] * 3, [0.0] * 3]] * 2)
         ("there must be 3 atoms, as in the state", [0, 1, 2], {}),
         ("the state must have each id once", [1, 1], {"ids": np.ones((2, 2), int)}),
         ("at step 1 each atom of the state must be", [0, 1], {"ids": np.array([[1, 0], [0, 0]])}),
-        ("positions at step 0 must be finite", [0, 1], {"positions": NONE}),
+        ("positions at step 0 must be in the box", [0, 1], {"positions": NONE}),
+        ("positions at step 0 must be in the box", [0, 1], {"positions": AT - 1e-9}),
+        ("positions at step 1 must be in the box", [0, 1], {"sides": EDGES - [1e-9, 0, 0]}),
         ("velocities at step 0 must be finite", [0, 1], {"velocities": NONE}),
     ],
 )
@@ -393,12 +396,8 @@ def test_trajectories_that_are_not_sound(reason: str, ids: Any, more: Any) -> No
 def test_all_atoms_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches an atom after the first few that is nowhere."""
     monkeypatch.setattr(trajectory, "AT_ONCE", 2)
-    at = np.zeros((1, 5, 3))
-    assert trajectory._are_finite(at, 0)
-    for atom in (0, 4):
-        at = np.zeros((1, 5, 3))
-        at[0, atom, 2] = np.nan
-        assert not trajectory._are_finite(at, 0)
+    at = np.arange(15.0).reshape(1, 5, 3)
+    assert np.array_equal(np.concatenate([*trajectory._rows(at, 0)]), at[0])
 
 
 def first_broken(**more: Any) -> str | None:
@@ -478,6 +477,17 @@ def test_species_that_are_unknown(given: Any, tmp_path: Path) -> None:
         trajectory.trajectory_in(file, path)
 
 
+@pytest.mark.parametrize("unit", ["m", "sigma\nAr 0 0 0", 1.0])
+def test_units_of_a_trajectory(unit: Any, tmp_path: Path) -> None:
+    """Catches numbers in another unit that are exported as if they were in reduced ones."""
+    for name, right in trajectory.UNITS.items():
+        path = written(tmp_path / "run.h5")
+        with h5py.File(path, "a") as file:
+            file[f"particles/atoms/{name}"].attrs["unit"] = unit
+        with h5py.File(path) as file, pytest.raises(InputError, match=f"{name} not in {right}"):
+            trajectory.trajectory_in(file, path)
+
+
 def test_damaged_trajectories(tmp_path: Path) -> None:
     """Catches a box of two edges, and positions that are not there."""
     path = written(tmp_path / "run.h5", edges=EDGES[:2])
@@ -498,7 +508,7 @@ def test_text_of_a_trajectory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     run = SimpleNamespace(has_trajectory=True)
     monkeypatch.setattr(SavedRun, "read", lambda source: run)
     assert xyz.write_xyz(path, target) == target
-    box = "0.5 0.0 0.0 0.0 7.0 0.0 0.0 0.0 8.0"
+    box = "9.0 0.0 0.0 0.0 10.0 0.0 0.0 0.0 11.0"
     what = f'Lattice="{box}" Properties={xyz.PROPERTIES} units=lj'
     assert target.read_text().splitlines() == [
         "2",

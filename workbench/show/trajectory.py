@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 
 from miniapps.hdf5 import require_stored
+from miniapps.leanmd.inputs.tables import LONGEST, SHORTEST
 from miniapps.leanmd.si import SUBSTANCES
+from miniapps.leanmd.trajectory import LENGTH_UNIT, SPEED_UNIT
 from miniapps.parameters import require
 
 TRAJECTORY = "particles"  # H5MD's name of the group of trajectories
 STATE_IDS = "atoms.id"  # the dataset of the final state with the ids of all atoms
 ELEMENTS = "id", "position", "velocity"
+UNITS = {"position/value": LENGTH_UNIT, "velocity/value": SPEED_UNIT, "box/edges": LENGTH_UNIT}
 NO_SPECIES = "LJ"  # of the atoms in files of earlier versions, which do not name it
 KNOWN_SPECIES = NO_SPECIES, *(substance.symbol for substance in SUBSTANCES.values())
 AT_ONCE = 1 << 16  # atoms read at a time
@@ -52,6 +55,9 @@ def trajectory_in(file: Any, source: Path) -> Trajectory:
     require_stored(source, *data)
     broken = next((claim for claim, holds in _claims(*data) if not holds), None)
     require(broken is None, "FILE.h5", source, f"trajectory: {broken}")
+    for name, unit in UNITS.items():
+        allowed = f"trajectory: {name} not in {unit}"
+        require(_has_unit(group[name], unit), "FILE.h5", source, allowed)
     species = _species(group, source)
     return Trajectory(ids, positions, velocities, steps, times, edges[...], species)
 
@@ -73,6 +79,12 @@ def _claims(
         "positions, velocities, times and edges must be floats",
         all(data.dtype.kind == "f" for data in floats),
     )
+
+
+def _has_unit(data: Any, unit: str) -> bool:
+    """Whether a dataset is in a unit; files of earlier versions do not say."""
+    found = data.attrs.get("unit", unit)
+    return isinstance(found, str) and found == unit
 
 
 def _species(group: Any, source: Path) -> str:
@@ -100,7 +112,8 @@ def require_sound(found: Trajectory, state: Any, source: Path) -> None:
 def _claims_of_values(found: Trajectory, state: Any) -> Iterator[tuple[str, bool]]:
     """What must hold of the values, in words, and whether it does; each relies on those before."""
     sides = found.sides
-    yield "box/edges must be finite and above 0", bool((np.isfinite(sides) & (sides > 0)).all())
+    fits = bool(((SHORTEST <= sides) & (sides <= LONGEST)).all())
+    yield f"box/edges must be from {SHORTEST:g} to {LONGEST:g}", fits
     steps, times = found.steps[...], found.times[...]
     yield "steps must be 0 or more and increase", steps[0] >= 0 and bool((np.diff(steps) > 0).all())
     rising = np.isfinite(times).all() and times[0] >= 0 and (np.diff(times) > 0).all()
@@ -111,11 +124,13 @@ def _claims_of_values(found: Trajectory, state: Any) -> Iterator[tuple[str, bool
     for frame, step in enumerate(steps):
         same = np.array_equal(np.sort(found.ids[frame]), ids)
         yield f"at step {step} each atom of the state must be there once", same
-        for name, data in (("positions", found.positions), ("velocities", found.velocities)):
-            yield f"{name} at step {step} must be finite", _are_finite(data, frame)
+        inside = all(((0 <= at) & (at <= sides)).all() for at in _rows(found.positions, frame))
+        yield f"positions at step {step} must be in the box", inside
+        finite = all(np.isfinite(speeds).all() for speeds in _rows(found.velocities, frame))
+        yield f"velocities at step {step} must be finite", finite
 
 
-def _are_finite(data: Any, frame: int) -> bool:
-    """Whether all numbers of a frame are finite."""
-    starts = range(0, data.shape[1], AT_ONCE)
-    return all(np.isfinite(data[frame, first : first + AT_ONCE]).all() for first in starts)
+def _rows(data: Any, frame: int) -> Iterator[np.ndarray]:
+    """The atoms of a frame, some at a time."""
+    for first in range(0, data.shape[1], AT_ONCE):
+        yield data[frame, first : first + AT_ONCE]
