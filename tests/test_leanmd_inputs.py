@@ -540,6 +540,7 @@ H5MD_CASES: list[tuple[dict[str, Any], str]] = [
         "value[0]: atom 7: position must be",
     ),
     ({"position/step": [30]}, "has 2 frames, but steps (1,)"),
+    ({"position/step": [30, 40 + 0j]}, "steps must be integers, not complex128"),
     ({"velocity/value": np.stack([SPEED, SPEED + np.inf])}, "velocity must be finite"),
     ({"velocity/value": np.zeros((2, 4, 3))}, "velocity must be (frames, 5, 3)"),
     ({"velocity/step": [30, 41]}, "must be of step 40"),

@@ -160,6 +160,7 @@ def _step(location: str, group: Any, frames: int) -> int | None:
     steps = group.get("step")
     if steps is None:
         return None
+    need(steps.dtype.kind in "iu", location, f"steps must be integers, not {steps.dtype}")
     if steps.shape == ():
         return int(steps.attrs.get("offset", 0)) + int(steps[()]) * (frames - 1)
     need(steps.shape == (frames,), location, f"has {frames} frames, but steps {steps.shape}")
