@@ -21,7 +21,7 @@ from drivers import slurm
 from drivers.file import launch as file_launch
 from drivers.job import RunError
 from drivers.machine import Reading, disturbance
-from workbench import doctor, environment, errors, inherited
+from workbench import cli, doctor, environment, errors, inherited
 from workbench.run import launch, processes
 from workbench.run.launch import escaped, guarded, reason_in
 from workbench.run.output import Hdf5Store
@@ -151,6 +151,22 @@ def test_a_full_disk_behind_standard_output_is_told(unbuffered):
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=environment)
     told = b"miniapps: standard output cannot be written: No space left on device\n"
     assert (done.returncode, done.stderr) == (3, told)
+
+
+def test_a_full_disk_behind_a_run_is_told_once(monkeypatch, capsys):
+    """Mistake: a second line, that the run failed, with the words of the system."""
+    monkeypatch.setattr(sys, "stdout", inherited.output(os.open("/dev/full", os.O_WRONLY)))
+    assert cli.main(["run", "echo", "--preset", "minimal"]) == 3
+    told = "miniapps: standard output cannot be written: No space left on device\n"
+    assert capsys.readouterr().err == told
+
+
+def test_figures_need_no_home():
+    """Mistake: lines of matplotlib about its cache between those of a command."""
+    program = "from workbench.show.marks import styled\nwith styled(): pass"
+    environment = support.clean_environment() | {"MPLCONFIGDIR": "/dev/null/none"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize("errors", ["strict", "surrogateescape"])

@@ -35,6 +35,7 @@ from miniapps.parameters import require
 from workbench import environment, standard_output
 from workbench.errors import tell
 from workbench.exit_status import FAILED, STOPPED, VALID, WRONG
+from workbench.inherited import OutputError
 from workbench.plural import counted
 from workbench.run import launch, output, record, restarts
 from workbench.run.hashes import StepHashes
@@ -240,6 +241,8 @@ def execute_all(
             return drivers.run_all(name, runs(), watcher)
         except BaseException as raised:
             _clear(specs)  # an interrupt is no error: it goes on from the next line
+            if isinstance(raised, OutputError) and folder is None and specs[0].can.one_process:
+                raise  # the command says so, and no other PE waits for this one
             failed(watcher, error_of(raised))
             if loaded:
                 drivers.load(name).fail(FAILED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,12 +20,25 @@ BELOW: dict[str, Any] = {"loc": "upper center", "frameon": False, "fontsize": 8}
 
 
 @contextmanager
+def words_kept() -> Iterator[None]:
+    """A context in which matplotlib keeps to itself where its cache is if there is no home."""
+    logger = logging.getLogger("matplotlib")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+@contextmanager
 def styled(**more: Any) -> Iterator[None]:
     """A context, or decorator, in which figures have matplotlib's own style and ``more`` settings.
 
     So a user's ``matplotlibrc`` changes no figure; outside, the user's settings are as before.
     """
-    import matplotlib as mpl
+    with words_kept():
+        import matplotlib as mpl
 
     usual: dict[Any, Any] = {
         name: value for name, value in mpl.rcParamsDefault.items() if "backend" not in name
