@@ -48,6 +48,8 @@ def test_what_a_variable_changes() -> None:
     assert variables.changed_by("NUMBA_DISABLE_JIT") == known["NUMBA_DISABLE_JIT"]
     assert variables.changed_by("NUMBA_OPT") == known["NUMBA_"]
     assert variables.changed_by("MPIR_CVAR_NOLOCAL") and variables.changed_by("UCX_TLS")
+    of_launchers = "HWLOC_XMLFILE", "MPIEXEC_TIMEOUT", "UCC_TLS", "PSM2_DEVICES"
+    assert all(map(variables.changed_by, of_launchers))
     assert variables.changed_by("PYTHONMALLOCSTATS") is variables.changed_by("HOME") is None
     given = {"OMP_A": "a\n\x1b[0m", "FI_B": "", "UCX_C": "c" * 999, "PATH": "/bin"}
     assert variables.set_in(given) == {"OMP_A": "a??[0m", "UCX_C": "c" * 197 + "..."}
