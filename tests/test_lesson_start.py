@@ -41,6 +41,12 @@ def test_a_lesson_starts_for_a_second_runtime(tmp_path, monkeypatch, capsys, ref
     assert cli.main(["lesson", "hint", "halo_charm4py.py"]) == VALID
 
 
+def test_a_folder_that_cannot_be_written_is_told(monkeypatch, refused) -> None:
+    """Catches the words of the system, and the status of a run that failed."""
+    monkeypatch.chdir("/proc")
+    assert "halo.py: cannot be written: " in refused("lesson", "start", "halo")
+
+
 def test_programs_for_a_second_runtime_are_found(tmp_path, refused) -> None:
     """Catches a second program that cannot be checked or marked, or that hides the first."""
     for name, runtime in (("halo", "mpi4py"), ("halo_charm4py", "charm4py")):

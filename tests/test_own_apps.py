@@ -71,6 +71,12 @@ def test_names_that_an_app_cannot_have(apps: Path, name: str) -> None:
         new.write(name, apps)
 
 
+def test_a_folder_that_cannot_be_made_is_told() -> None:
+    """Catches the words of the system, and the status of a run that failed."""
+    with pytest.raises(InputError, match="--folder /dev/null/x: cannot be written: Not a dir"):
+        new.write("other", Path("/dev/null/x"))
+
+
 def test_names_of_this_program_are_taken(apps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches an own app that is silently ignored, because the program has one of its name."""
     monkeypatch.setattr(miniapps, "__path__", [miniapps.HERE, str(apps), miniapps.HERE])

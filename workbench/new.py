@@ -8,7 +8,7 @@ import pkgutil
 from pathlib import Path
 
 import miniapps
-from miniapps.parameters import require
+from miniapps.parameters import InputError, require
 from workbench.run.replaced import write_text
 
 SKELETON = Path(__file__).with_name("skeleton")
@@ -40,7 +40,10 @@ def write(name: str, folder: Path) -> list[Path]:
     require(name not in taken, "NAME", name, "is taken")
     package = folder / name
     require(not os.path.lexists(package), "NAME", name, f"there is {package} already")
-    package.mkdir(parents=True)
+    try:
+        package.mkdir(parents=True)
+    except OSError as error:
+        raise InputError("--folder", folder, f"cannot be written: {error.strerror}") from None
     files = sorted(SKELETON.glob("*.py"))
     return [_copy(file, package / renamed(file.name, name), name) for file in files]
 

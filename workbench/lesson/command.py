@@ -21,6 +21,7 @@ from workbench.lesson.page import as_html
 from workbench.lesson.submissions import Unfit, lesson_of, require_runtime, runtime_of
 from workbench.lesson.taking_part import take_part
 from workbench.run.replaced import write_text
+from workbench.run.writable import check_writable
 from workbench.table import labelled, width
 
 PUBLIC_SEED = 1
@@ -106,6 +107,7 @@ def start(name: str, runtime: str | None, folder: Path) -> int:
     require_runtime(runtime, "lesson start", name)
     program = program_for(lesson, runtime, folder)
     require(not program.exists(), "lesson start", name, f"{program} exists; it is not overwritten")
+    check_writable("lesson start", program)
     text = (lesson.folder / "page.md").read_text(encoding="utf-8")
     page, shown = (folder / f"{name}.{kind}" for kind in ("md", "html"))
     for file, written in ((page, text), (shown, as_html(text))):
