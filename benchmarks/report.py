@@ -76,8 +76,8 @@ def at_a_glance(loaded: dict[str, dict[str, Any]], gpu: dict[str, Any]) -> str:
     columns = ["app", "on", "10^9/s", "beside", "ratio", "of the machine's limit"]
     return f"""{table(columns, rows)}
 Rates count cells times sweeps, particles or atoms times steps, in float64. *Ratio*: this program's
-rate over that of what it stands beside. *Limit*: bytes per second over those of a plain loop in the
-same run, where memory is the limit. What each number means is said in its section below.
+rate over the one named under *beside*. *Limit*: bytes per second over those of a plain loop in the
+same run, where memory is the limit. The sections below say what each number means.
 """
 
 
