@@ -16,6 +16,7 @@ from test_architecture import FILES, imported, tree_of
 
 import drivers
 import miniapps
+from devices.backend import Device
 from drivers import sim
 from drivers.audits import Auditor
 from drivers.engine import Engine, Transport
@@ -469,3 +470,32 @@ def test_a_block_without_pieces_that_misstates_something() -> None:
     found = measured(block, checker)  # type: ignore[arg-type]
     assert found[audit.HASHES].value == 2
     assert found[audit.WORDS].value.shape == (0, state_hash.WORDS)
+
+
+@pytest.mark.parametrize(
+    ("app", "values"),
+    [
+        ("jacobi2d", {"size": (12, 10), "time_tile": 1, "initial": "noise"}),
+        ("pic", {"size": 10, "particles": 60}),
+        ("leanmd", {"lattice": (3, 3, 3), "cutoff": 2.0}),
+    ],
+)
+def test_every_column_of_a_state_is_compared(app: str, values: dict[str, Any]) -> None:
+    """Catches a state that is written with other positions, velocities or ids than the block's."""
+    problem = APPS[app].Problem(**values)
+    layout = support.layout_of(problem, (1,) * len(problem.shape))
+    problem = problem.prepared(layout, "cpu")
+    ((_, index),) = layout.numbers
+    block = APPS[app].Block(problem, layout, index, Device())
+    Engine([block]).setup()
+    auditing = audit.audit_of(APPS[app], problem, layout, PLAN)
+    (piece,) = block.state()
+    assert auditing.misstated(block, [piece]) == 0
+    for column in range(piece.values.shape[-1] if piece.ids is not None else 1):
+        changed = piece.values.copy()
+        part = changed[:, column] if piece.ids is not None else changed
+        part[:] = np.nextafter(part, np.inf)
+        assert auditing.misstated(block, [piece._replace(values=changed)]) > 0, column
+    if piece.ids is not None:
+        others = piece._replace(ids=np.roll(piece.ids, 1))
+        assert auditing.misstated(block, [others]) > 0

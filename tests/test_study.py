@@ -252,6 +252,13 @@ def test_granularity_ends_where_an_app_has_no_smaller_problem(app):
     assert 1 < len(study_of("granularity", app, *words).specs()) < 6
 
 
+@pytest.mark.parametrize(("pes", "size", "particles"), [(2, 28, 600), (4, 40, 1200)])
+def test_particles_grow_with_their_cells(pes, size, particles):
+    """Catches weak scaling in which each PE has fewer cells, and its particles more neighbours."""
+    grown = apps.load("pic").Problem(size=20, particles=300).weak(pes)
+    assert (grown.size, grown.particles) == (size, particles)
+
+
 @pytest.mark.parametrize(
     ("app", "values", "work", "unit"),
     [
