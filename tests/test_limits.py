@@ -484,6 +484,12 @@ def test_the_thermo_table_in_audits(monkeypatch: pytest.MonkeyPatch) -> None:
             row[name] += factor * limit * max(1.0, abs(row[name]))
             (check,) = auditing.validate_results(*given, changed)
             assert check.ok == holds, name
+    right = dict(auditing.potentials)
+    assert len(right) > 1
+    for step, found in right.items():
+        auditing.potentials = right | {step: found + 1}
+        assert not auditing.validate_results(*given, results)[0].ok, step
+    auditing.potentials = right
     drift = "energy_drift_per_atom_and_step"
     assert given[0] > 1
     for name, change in ((drift, 1.1 * limit / given[0]), ("atoms", 1), ("box", [1e-3, 0, 0])):
