@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -18,10 +19,13 @@ import pytest
 import support
 from test_checkpoints import RUNS, drawn_case, physics, record
 
+import miniapps
 from drivers import agreements
 from drivers.agreements import Agreements, Wish
 from drivers.job import Segment
+from miniapps.parameters import InputError
 from workbench.exit_status import STOPPED, WRONG
+from workbench.run import earlier
 from workbench.run.checkpoint import read_checkpoint
 from workbench.run.durations import Duration, duration
 from workbench.run.monitor import Monitor
@@ -174,6 +178,22 @@ def test_outputs_that_cannot_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     record(*on, 1)  # the output of another problem is replaced, as by any run
     with h5py.File(file) as opened:
         assert opened["hashes/step"][...].tolist() == [7, 8, 9]
+
+
+@pytest.mark.parametrize(("every", "said"), [(2, ""), (3, "--trajectory 2"), (0, "--trajectory 2")])
+def test_frames_of_another_interval_are_not_mixed(
+    every: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a trajectory whose frames are 2 steps apart at first, and 3 after it was resumed."""
+    before = {"problem": {"trajectory": 2}, "snapshot_every": 0, "hash_every": 0}
+    before |= {"steps": 4, "warmup": 0, "resumed": []}
+    monkeypatch.setattr(earlier, "earlier_part", lambda *_: before)
+    problem = miniapps.load("leanmd").Problem(trajectory=every)
+    kinds = {"app": "leanmd", "problem": problem, "snapshot_every": 0, "hash_every": 0}
+    came = {"resumed": SimpleNamespace(past=list), "resume": Path("c.h5"), "start": 4}
+    spec = SimpleNamespace(output=Path("file.h5"), **kinds, **came)
+    with pytest.raises(InputError, match=said) if said else nullcontext():
+        earlier.check(spec)
 
 
 def frames(path: Path) -> dict[int, bytes]:
