@@ -216,6 +216,19 @@ def test_frames_of_a_trajectory(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [one.label for one in atoms["id/value"].dims] == axes[:2]
 
 
+def test_frames_of_an_earlier_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches frames of other steps, where atoms come from a run that had made some, or moved."""
+    with written(None, monkeypatch) as file:
+        found = Trajectory((2.0, 3.0, 4.0), DT, FIRST, 4, ATOMS).earlier(file)
+        assert [*found] == [0, 4, 8]
+        for step, parts in found.items():
+            some = [*trajectory.chunks(parts)]
+            rows, ids = (np.concatenate(column) for column in zip(*some, strict=True))
+            right = frame(100 * step)
+            assert len(some) == 3 and np.array_equal(rows, right[0])
+            assert np.array_equal(ids, right[1])
+
+
 @pytest.mark.parametrize(("units", "symbol"), [(None, "LJ"), ({}, "Ar")])
 def test_head_of_a_trajectory(units: Any, symbol: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a file that H5MD's readers refuse, or another box, program or substance."""

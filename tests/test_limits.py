@@ -122,6 +122,10 @@ CODE: dict[str, Any] = {
 }
 
 
+AUDIT = "audit: distance from"
+OF_LEANMD = {"momentum change per atom", "energy drift", "audit: error of the thermo table"}
+
+
 def table() -> dict[str, float]:
     """The limits of docs/validation.md."""
     text = (support.ROOT / "docs/validation.md").read_text()
@@ -138,6 +142,31 @@ def test_the_table_has_the_limits_of_the_code() -> None:
     assert skin == 0.5
     assert said == pytest.approx(CODE, rel=1e-2)
     assert said.keys() == CODE.keys()
+
+
+@pytest.mark.parametrize(
+    ("app", "values", "known"),
+    [
+        ("jacobi2d", {"size": (12, 10), "time_tile": 2}, {"beyond bounds", "mode error"}),
+        ("stencil3d", {"size": (6, 5, 4), "time_tile": 1}, {"beyond bounds", "mode error"}),
+        ("pic", {"size": 20, "particles": 90}, {"position error", f"{AUDIT} exact positions"}),
+        ("leanmd", {"lattice": (3, 3, 3), "cutoff": 2.0}, OF_LEANMD),
+        (
+            "leanmd",
+            {"cells": (3, 3, 3), "per_cell": 12, "decomposition": "pairs"},
+            OF_LEANMD | {"virial error"},
+        ),
+        ("echo", {}, set()),
+    ],
+)
+def test_all_other_limits_are_0(app: str, values: dict[str, Any], known: set[str]) -> None:
+    """Catches one wrong cell, atom, message or hash that is allowed."""
+    problem = miniapps.load(app).Problem(**values)
+    grid = (1,) * len(problem.shape)
+    checks = support.solve(app, problem, grid, 4, plan=AuditPlan(16, 0, 1)).checks
+    found = {re.sub(r" \(.*\)", "", one.name) for one in checks if one.limit}
+    assert found == known and all(one.ok for one in checks)
+    assert all(not one._replace(value=1).ok for one in checks if not one.limit)
 
 
 # Just above, and at the noise of right runs -------------------------------------------------------
