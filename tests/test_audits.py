@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -18,13 +19,13 @@ import drivers
 import miniapps
 from devices.backend import Device
 from drivers import sim
-from drivers.audits import Auditor
+from drivers.audits import Auditor, Witness
 from drivers.engine import Engine, Transport
 from drivers.job import Job
 from drivers.outcome import Outcome, measured
 from kernels import state_hash
 from miniapps import audit, grid_faults
-from miniapps.audit import AuditPlan, checks_of
+from miniapps.audit import AuditedRound, AuditPlan, checks_of
 from miniapps.contract import SETUP, Check, Piece
 from miniapps.grid_block import GridBlock
 from miniapps.parameters import InputError
@@ -191,6 +192,16 @@ def test_contributions_migrate(app: str, grid: tuple[int, ...]) -> None:
     other = f"{found[:-1]}{int(found[-1], 16) ^ 1:x}"  # as printed, and not as the blocks say
     assert failed(checks_of(*run, other)) == {HASHES}
     assert all(part.sent for part in outcome.audits if part.step != SETUP)
+
+
+def test_sums_are_weighed_by_their_place() -> None:
+    """Catches a message to be added whose numbers have changed places."""
+    block = SimpleNamespace(neighbors={}, device=SimpleNamespace(name="cpu"))
+    witness = Witness(AuditedRound(3, 1), ("cell", (0,)), block)
+    weighed = partial(witness._weighed, ("cell", (0,)), "forces")
+    one, other = np.array([5, -7, 11], np.int64), np.array([2, 0, 1], np.int64)
+    assert weighed(one) != weighed(one[[1, 0, 2]]) and weighed(one) != weighed(one[::-1])
+    assert (weighed(one) + weighed(other)) % (1 << 64) == weighed(one + other)
 
 
 # Stencils ----------------------------------------------------------------------------------------

@@ -246,6 +246,46 @@ def test_earlier_checkpoints_are_kept(tmp_path: Path) -> None:
         assert [read_checkpoint("", file).state.step for file in files] == steps
 
 
+@pytest.mark.parametrize(
+    ("every", "crossed"),
+    [(5, [(4, 8), (9, 10), (8, 20)]), (4, [(0, 4), (3, 4), (4, 8), (8, 20)]), (0, [])],
+)
+def test_rounds_that_cross_a_multiple(every: int, crossed: list[tuple[int, int]]) -> None:
+    """Catches checkpoints that are left out where rounds of several steps pass their step."""
+    writer = Hdf5Checkpoints(Path("c.h5"), every, 2, {})
+    rounds = [(0, 4), (3, 4), (4, 8), (9, 10), (10, 11), (8, 20)]
+    assert [steps for steps in rounds if writer.wants(*steps)] == crossed
+
+
+def test_a_checkpoint_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a file that a power failure leaves empty, and a full disk that is found too late."""
+    done: list[tuple[str, str]] = []
+
+    def note(name: str, said: Callable[..., tuple[str, str]]) -> None:
+        usual = getattr(os, name)
+        act = lambda *given: (done.append(said(*given)), usual(*given))[1]  # noqa: E731
+        monkeypatch.setattr(os, name, act)
+
+    def at(opened: int) -> str:
+        return Path(os.readlink(f"/proc/self/fd/{opened}")).name
+
+    note("posix_fallocate", lambda opened, first, size: (f"room from {first}", at(opened)))
+    note("fsync", lambda opened: ("to disk", at(opened)))
+    note("replace", lambda _, new: ("named", Path(new).name))
+    words = *RUNS["echo"].split(), "--warmup", 0, "--checkpoint", tmp_path / "c.h5"
+    record("run", *words, "--checkpoint-every", 8)
+    monkeypatch.undo()
+    part = ".miniapps-c.h5.part"
+    assert done == [
+        ("room from 0", part),
+        ("to disk", part),
+        ("named", "c.h5"),
+        ("to disk", tmp_path.name),
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["create", "write", "flush", "finish"])
 def test_a_failure_leaves_the_previous_checkpoint(
