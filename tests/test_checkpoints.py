@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import h5py
@@ -26,6 +27,7 @@ from miniapps.contract import Checkpoint, CheckpointError
 from miniapps.leanmd.domain import Domain
 from miniapps.pic.block import PicBlock
 from miniapps.saved import SavedState
+from workbench import resume
 from workbench.run import checkpoint
 from workbench.run.checkpoint import Hdf5Checkpoints, read_checkpoint
 from workbench.skeleton import Block, Problem
@@ -395,6 +397,26 @@ def test_what_is_in_a_checkpoint(written: Path) -> None:
     assert done.returncode == 0 and "pic, step 8 of 9" in done.stdout, done
     found = json.loads(support.in_process("checkpoint", written, "--json").stdout)
     assert (found["app"], found["step"], found["resumed"]) == ("pic", 8, [])
+
+
+def test_lines_on_a_checkpoint() -> None:
+    """Catches steps without those of the warm-up, PEs of another run, and a history cut short."""
+    head = {"app": "pic", "step": 8, "warmup": 3, "steps": 9, "finished": False}
+    head |= {"state_hash": "ab", "words": ["--size", "20"], "case": {"--driver": "mpi", "-n": "2"}}
+    head |= {"resumed": [{"step": 2}, {"step": 5}]}
+    head |= {"arrays": {"particles": {"dtype": "<f8", "shape": [3, 5]}}}
+    found: Any = SimpleNamespace(head=head)
+    assert resume.summary(found) == [
+        "pic, step 8 of 12",
+        "  state ab: all hashes hold",
+        "  problem --size 20",
+        "  written under mpi on 2 PEs",
+        "  by a run that was resumed at step 2, 5",
+        "  particles: <f8 3x5",
+    ]
+    head |= {"finished": True, "resumed": []}
+    assert resume.summary(found)[0] == "pic, step 8 of 12, its tolerance is met"
+    assert len(resume.summary(found)) == 5
 
 
 def test_the_skeleton_goes_on(tmp_path: Path) -> None:

@@ -278,10 +278,11 @@ def test_rounding_of_stencils(steps: int) -> None:
             changed = modes.copy()
             changed[number, 1] += factor * limit * scale
             assert run.holds(name, "modes", changed) == holds
-    high = grid.value_limits(run.problem)[1]
+    low, high = grid.value_limits(run.problem)
     for factor, holds in ((0.9, True), (1.1, False)):
-        beyond = high * (1 + factor * said["stencils: beyond bounds, at least"])
-        assert run.holds("beyond bounds", "max", beyond) == holds
+        beyond = factor * said["stencils: beyond bounds, at least"] * max(abs(low), abs(high))
+        assert run.holds("beyond bounds", "max", high + beyond) == holds
+        assert run.holds("beyond bounds", "min", low - beyond) == holds
 
 
 def test_sines_of_audits() -> None:
