@@ -202,6 +202,55 @@ def run_of(app: str, steps: int, **values: Any) -> Run:
     return Run(app, problem, steps, support.solve(app, problem, (1,) * len(problem.shape), steps))
 
 
+SMALL: dict[str, dict[str, Any]] = {
+    "jacobi2d": {"size": (12, 10), "time_tile": 2},
+    "echo": {},
+    "pic": {"size": 20, "particles": 90},
+    "leanmd": {"lattice": (3, 3, 3), "cutoff": 2.0},
+}
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+@pytest.mark.parametrize(
+    ("app", "check", "measure", "place"),
+    [
+        ("jacobi2d", "missing cells", "cells", None),
+        ("echo", "wrong messages", "wrong", None),
+        ("echo", "missing messages", "messages", None),
+        ("pic", "missing particles", "ids", 0),
+        ("pic", "id checksum error", "ids", 1),
+        ("pic", "mixed id checksum error", "ids", 2),
+        ("pic", "start checksum error", "starts", 0),
+        ("leanmd", "missing atoms", "ids", 0),
+        ("leanmd", "id checksum error", "ids", 1),
+        ("leanmd", "mixed id checksum error", "ids", 2),
+        ("leanmd", "atoms outside their cell", "strayed", None),
+        ("leanmd", "ids that left their atoms", "mixed up", 1),
+    ],
+)
+def test_counts_that_are_off_by_one(
+    app: str, check: str, measure: str, place: int | None, change: int
+) -> None:
+    """Catches something too many, or too few, that passes."""
+    run = run_of(app, 4, **SMALL[app])
+    value = run.solved.outcome.measures[measure].value
+    assert run.value(check) == (0, 0) and run.holds(check, measure, value)
+    if place is None:
+        assert not run.holds(check, measure, value + change)
+        return
+    changed = value.copy()
+    changed[place : place + 1] += np.array([change]).astype(value.dtype)
+    assert not run.holds(check, measure, changed)
+
+
+def test_changes_just_above_the_tolerance() -> None:
+    """Catches a run that ends early, and is said to have met its tolerance."""
+    run = run_of("jacobi2d", 90, size=(11, 8), tolerance=10.0, check_every=2, time_tile=2)
+    assert run.value("change in the last sweep") == (pytest.approx(10, rel=0.2), 10)
+    for factor, holds in ((0.99, True), (1.01, False)):
+        assert run.holds("change in the last sweep", "change", 10 * factor) == holds
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_virials(dtype: str) -> None:
