@@ -243,6 +243,25 @@ def test_counts_that_are_off_by_one(
     assert not run.holds(check, measure, changed)
 
 
+@pytest.mark.parametrize("app", SMALL)
+def test_another_state_than_the_reference(app: str) -> None:
+    """Catches a reference whose result nothing is compared with."""
+    run = run_of(app, 4, **SMALL[app])
+    hashes = run.solved.state_hash, run.solved.state_hash[::-1]
+    for state_hash, holds in zip(hashes, (True, False), strict=True):
+        measures = run.solved.outcome.measures
+        checks = miniapps.load(app).validate(run.problem, 4, measures, state_hash)
+        (found,) = (one for one in checks if one.name == "differs from reference")
+        assert found.ok == holds
+
+
+@pytest.mark.parametrize(("lattice", "there"), [((6, 6, 7), True), ((7, 7, 6), False)])
+def test_references_of_atoms(lattice: tuple[int, ...], there: bool) -> None:
+    """Catches a reference that is left out where it would cost no more than 2 s."""
+    names = [one.name for one in run_of("leanmd", 1, lattice=lattice).solved.checks]
+    assert ("differs from reference" in names) == there
+
+
 def test_changes_just_above_the_tolerance() -> None:
     """Catches a run that ends early, and is said to have met its tolerance."""
     run = run_of("jacobi2d", 90, size=(11, 8), tolerance=10.0, check_every=2, time_tile=2)
@@ -278,9 +297,11 @@ def test_drift_and_momentum(dt: float) -> None:
     noise, _ = run.value("momentum change per atom")
     assert noise < most / 10
     for factor, holds in ((0.99, True), (1.01, False)):
-        changed = rows.copy()
-        changed[-1, 3] = changed[0, 3] + round(factor * most * run.problem.atoms / ENERGY_UNIT)
-        assert run.holds("momentum change per atom", "rows", changed) == holds
+        for along in (3, 4, 5):
+            changed = rows.copy()
+            moved = round(factor * most * run.problem.atoms / ENERGY_UNIT)
+            changed[-1, along] = changed[0, along] + moved
+            assert run.holds("momentum change per atom", "rows", changed) == holds
         changed = rows.copy()
         first, last = (thermo.kept_energy(run.problem, row[1:]) for row in rows[[0, -1]])
         kinetic = max(row["kinetic"] for row in thermo.table(run.problem, rows))

@@ -6,6 +6,7 @@ that no two mistakes give the same sum. The definitions are those of docs/timing
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +35,7 @@ from miniapps.contract import Check, Measure
 from miniapps.grid_audit import GridAudit
 from miniapps.grid_block import GridBlock
 from workbench.cli import spec_of
-from workbench.run import batch, clocks, record
+from workbench.run import batch, clocks, launch, record
 from workbench.run.revalidation import MEASURED
 from workbench.show import trace
 from workbench.show.saved import SavedRun
@@ -293,6 +294,22 @@ def test_a_launch_that_was_shorter_than_its_rounds() -> None:
     assert not wrong["valid"] and not wrong["checks"][-1]["ok"]
     assert "rounds longer than the launch" in wrong["checks"][-1]["name"]
     assert wrong.keys() & MEASURED.keys() == set()
+
+
+def test_seconds_of_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a witness in another unit, which no run contradicts, and part of a launch."""
+    now, seen = [5.0], {"passed_s": 7.0, "second_s": 7.0, "launch_s": None}
+
+    def monitored(specs: Any, *given: Any) -> launch.Ended:
+        now[0] += 7.5
+        file = given[-1] / launch.record_name(0)
+        file.write_text(json.dumps({"clocks": seen, "valid": False}))
+        return launch.Ended(None, 0, 1, None)
+
+    monkeypatch.setattr(launch, "_monitored", monitored)
+    monkeypatch.setattr(launch, "monotonic", lambda: now[0])
+    (found,), _ = launch.launch_to_end([None], [], None, stoppable=False)  # type: ignore[list-item]
+    assert isinstance(found, dict) and found["clocks"] == seen | {"launch_s": 7.5}
 
 
 WRONG_UNIT = """
