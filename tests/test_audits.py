@@ -194,6 +194,13 @@ def test_contributions_migrate(app: str, grid: tuple[int, ...]) -> None:
     assert all(part.sent for part in outcome.audits if part.step != SETUP)
 
 
+def test_steps_whose_round_is_missing() -> None:
+    """Catches a first step, a step of a longer round, or a block that is not asked for."""
+    layout: Any = SimpleNamespace(numbers=range(3))
+    rounds = [AuditedRound(2, 2, blocks=3), AuditedRound(6, 1, blocks=2)]
+    assert audit.missing(rounds, {0, 2, 3, 4, 6}, layout) == {0, 4, 6}
+
+
 def test_sums_are_weighed_by_their_place() -> None:
     """Catches a message to be added whose numbers have changed places."""
     block = SimpleNamespace(neighbors={}, device=SimpleNamespace(name="cpu"))

@@ -614,6 +614,40 @@ def test_positions_of_pic_in_audits(column: int, monkeypatch: pytest.MonkeyPatch
         assert check.name == "audit: distance from exact positions" and check.ok == holds
 
 
+def test_what_audits_of_pic_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a column, a particle or a sum that is off by one in either direction."""
+    problem = PicProblem(size=40, particles=400)
+    auditing, (steps, measures, results) = called(
+        monkeypatch, pic_audit.Audit, "validate_results", problem
+    )
+    right = auditing.sums.copy()
+    assert all(check.ok for check in auditing.validate_results(steps, measures, results))
+    for change in (-1, 1):
+        changed = results | {"particles_placed": results["particles_placed"] + change}
+        placed, _ = auditing.validate_results(steps, measures, changed)
+        assert not placed.ok
+        for part in range(2):
+            auditing.sums = right.copy()
+            auditing.sums[part : part + 1] += np.array([change]).astype(np.uint64)
+            *_, sums = auditing.validate_results(steps, measures, results)
+            assert not sums.ok
+    auditing, (step, count, began, ended) = called(
+        monkeypatch, pic_audit.Audit, "validate", problem
+    )
+    columns = began["columns"].value
+    for number in range(0, len(columns), 7):
+        rows = columns.copy()
+        rows[number, 1] += 1
+        changed = began | {"columns": began["columns"]._replace(value=rows)}
+        assert not auditing.validate(step, count, changed, ended)[0].ok, number
+    for at in (began, ended):
+        rows = at["particles"].value.copy()
+        rows[0, 5] += 1  # the last bit of a velocity
+        other = at | {"particles": at["particles"]._replace(value=rows)}
+        pair = (other, ended) if at is began else (began, other)
+        assert auditing.validate(step, count, *pair)[1].value == 1
+
+
 def test_gaps_between_audited_rounds_of_pic() -> None:
     """Catches an audit that goes on from what the blocks hold where it can compute all steps."""
     limit, problem = int(table()["pic: steps computed again between audited rounds"]), PicProblem()
