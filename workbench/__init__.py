@@ -39,13 +39,17 @@ def replaced(package: str) -> str | None:
     from base64 import urlsafe_b64encode
     from hashlib import sha256
 
-    name = f"{package}/__init__.py,"
+    line = f"{package}/__init__.py,"
     digest = urlsafe_b64encode(sha256((FOLDER / package / "__init__.py").read_bytes()).digest())
-    if f"\n{name}sha256={digest.decode().rstrip('=')}," in f"\n{own.read_text()}":
+    if lists(own, f"{line}sha256={digest.decode().rstrip('=')},"):
         return None
-    others = [path for path in FOLDER.glob(RECORD.format("*")) if path != own]
-    found = [path.parent.stem for path in others if f"\n{name}" in f"\n{path.read_text()}"]
-    return found[0] if found else None
+    others = [file for file in FOLDER.glob(RECORD.format("*")) if file != own]
+    return next((file.parent.stem for file in others if lists(file, line)), None)
+
+
+def lists(record: Path, line: str) -> bool:
+    """Whether a list of files has a line that begins so."""
+    return f"\n{line}" in "\n" + record.read_text(encoding="utf-8")
 
 
 def wrong_package() -> str | None:

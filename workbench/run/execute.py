@@ -201,7 +201,7 @@ def execute_all(
     folder = os.environ.get(launch.FOLDER)
     if folder is not None:
         launch.keep_notes(Path(folder))
-    name, loaded = specs[0].driver, False
+    name, loaded, alone = specs[0].driver, False, specs[0].can.one_process
 
     def runs() -> Iterator[tuple[Job, Report]]:
         for number, (spec, store) in enumerate(zip(specs, map(store_of, specs), strict=True)):
@@ -223,7 +223,7 @@ def execute_all(
         restore()
         _clear(specs)
         (fail or (watcher if folder is not None else NoProgressFile()).fail)(error)
-        if not specs[0].can.one_process:  # else they may be the user's
+        if not alone:  # else they may be the user's
             remove_shared_files()
 
     _clear(specs)
@@ -241,8 +241,8 @@ def execute_all(
             return drivers.run_all(name, runs(), watcher)
         except BaseException as raised:
             _clear(specs)  # an interrupt is no error: it goes on from the next line
-            if isinstance(raised, OutputError) and folder is None and specs[0].can.one_process:
-                raise  # the command says so, and no other PE waits for this one
+            if alone and folder is None and isinstance(raised, OutputError):
+                raise  # the command says so
             failed(watcher, error_of(raised))
             if loaded:
                 drivers.load(name).fail(FAILED)
