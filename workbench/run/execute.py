@@ -209,11 +209,7 @@ def execute_all(
 
     def report(number: int, spec: RunSpec, store: output.Hdf5Store | None, outcome: Outcome) -> int:
         restore()
-        result = record.build(spec, outcome, import_s)
-        if spec.timings is not None and result["valid"]:
-            np.save(spec.timings, outcome.blocks)
-        if store is not None:
-            store.close(result, outcome)
+        result = _completed(spec, outcome, import_s, store)
         if folder is None:
             return show(number, result)
         launch.write_record(Path(folder), number, result)
@@ -247,6 +243,18 @@ def execute_all(
             if loaded:
                 drivers.load(name).fail(FAILED)
             return FAILED
+
+
+def _completed(
+    spec: RunSpec, outcome: Outcome, import_s: float, store: output.Hdf5Store | None
+) -> dict[str, Any]:
+    """The record of a run, once its files are complete."""
+    result = record.build(spec, outcome, import_s)
+    if spec.timings is not None and result["valid"]:
+        np.save(spec.timings, outcome.blocks)
+    if store is not None:
+        store.close(result, outcome)
+    return result
 
 
 def _clear(specs: Sequence[RunSpec]) -> None:
