@@ -246,7 +246,7 @@ def execute_all(
 
 
 def _completed(
-    spec: RunSpec, outcome: Outcome, import_s: float, store: output.Hdf5Store | None
+    spec: RunSpec, outcome: Outcome, import_s: float | None, store: output.Hdf5Store | None
 ) -> dict[str, Any]:
     """The record of a run, once its files are complete."""
     result = record.build(spec, outcome, import_s)
