@@ -7,6 +7,7 @@ import faulthandler
 import json
 import mmap
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -30,7 +31,7 @@ from drivers.crashes import crashes_told
 from drivers.file import FileOptions, launch
 from drivers.file.driver import unusual_path
 from drivers.shared_memory import Offer
-from workbench import standard_output
+from workbench import cli, standard_output
 from workbench.errors import explained
 from workbench.run import launch as launches
 
@@ -225,6 +226,20 @@ def test_mpi_says_what_it_needs_before(shared: Any, refused: Callable[..., str])
     said = refused("run", "jacobi2d", "--driver", "mpi", "-n", "2")
     assert "needs 2.2 MB of shared memory: /dev/shm has 2.0 of 64.0 MB free" in said
     assert "needs 2.2 MB" in refused("comm", "latency")
+    assert "MB of shared memory" in refused("verify", "echo")
+
+
+def test_lessons_say_what_they_need_before(
+    shared: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Mistake: a right program is told, or marked, to be wrong, as MPI could not start."""
+    shared(1)
+    answer = support.ROOT / "teaching/answers/ring/for_mpi4py.py"
+    program = shutil.copy(answer, tmp_path / "ring.py")
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["lesson", "check", str(program)])
+    told = "miniapps: lesson ring.py: needs 1.1 MB of shared memory: /dev/shm has 1.0 of"
+    assert capsys.readouterr().err.startswith(told)
 
 
 def test_files_say_what_they_need_before(

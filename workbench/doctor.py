@@ -13,6 +13,7 @@ import platform
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +29,7 @@ from workbench.plural import counted
 from workbench.run import record, versions
 from workbench.run.batch import solve
 from workbench.run.cases import Case, spec_of
+from workbench.run.processes import remove_orphans
 
 GPU_PACKAGES = {"numba-cuda": ("numba-cuda",), "CuPy": ("cupy-cuda13x", "cupy")}
 ASK_LIMIT_S = 60
@@ -227,13 +229,14 @@ def gpu_aware(driver: Driver) -> Finding:
     """Whether a runtime sends from device memory; a subprocess starts the runtime to find out."""
     what = f"GPU-aware {driver.runtime}"
     cost = f"--device gpu under {driver.name} copies messages through the host"
-    command = [sys.executable, "-m", driver.gpu_aware]
+    command, began = [sys.executable, "-m", driver.gpu_aware], time.time()
     try:
         done = subprocess.run(
             command, capture_output=True, encoding="utf-8", errors="replace", timeout=ASK_LIMIT_S
         )
         aware, why = json.loads(done.stdout.splitlines()[-1])
     except (subprocess.TimeoutExpired, IndexError, ValueError):
+        remove_orphans(began)
         found = f"{driver.runtime} could not be started to ask"
         return Finding(what, False, found, cost, needed=False)
     return Finding(what, aware, why, cost, needed=False)

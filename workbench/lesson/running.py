@@ -13,6 +13,7 @@ import numpy as np
 from lessons.lesson import PARTS, Case, Kernels, Lesson, Traffic
 from lessons.work import AN_ARRAY, Work, pes_for
 from workbench.run import launch
+from workbench.run.execute import require_shared_of
 from workbench.run.scratch import scratch_folder
 
 STALL_S = 4.0
@@ -86,6 +87,7 @@ def run_together(tasks: Sequence[Task]) -> list[Returned | str]:
         ]
         for work, task in zip(works, tasks, strict=True):
             work.give(task.given)
+        require_shared_of("lesson", works[0])
         command = launch.command(works[0], [], None)
         results = launch.launch_all(works, command, STALL_S)
         return [

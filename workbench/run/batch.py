@@ -22,7 +22,7 @@ from miniapps.parameters import InputError, require, require_no_device
 from workbench.errors import explained
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.run import launch
-from workbench.run.execute import execute_all
+from workbench.run.execute import execute_all, require_shared_of
 from workbench.run.spec import RunSpec
 
 LONGEST = 1 << 14  # characters of a command line
@@ -36,7 +36,16 @@ def solve(spec: RunSpec) -> Result:
 
 
 def solve_all(specs: Sequence[RunSpec], stall_s: float | None = None) -> list[Result]:
-    """The result of each run, in order. Raises InputError if a launcher is missing."""
+    """The result of each run, in order.
+
+    Raises InputError if a launcher is missing, or memory that PEs share.
+    """
+    for spec in specs:
+        require_shared_of("run", spec)
+    return _in_order(specs, stall_s)
+
+
+def _in_order(specs: Sequence[RunSpec], stall_s: float | None) -> list[Result]:
     results = sorted(solved(specs, stall_s), key=lambda found: found[0])
     return [result for _, result in results]
 
@@ -120,7 +129,7 @@ def batch(source: str, spec_of: Callable[[list[str]], RunSpec], stall_s: float |
     lines = lines_of(source)
     specs = [spec_of(words) for words in lines if words]
     status = VALID
-    for result in solve_all(specs, stall_s):
+    for result in _in_order(specs, stall_s):  # each has been checked, unless --force is given
         print(json.dumps({"failed": result} if isinstance(result, str) else result))
         if isinstance(result, str):
             status = FAILED

@@ -39,6 +39,7 @@ from workbench.inherited import OutputError
 from workbench.plural import counted
 from workbench.run import launch, output, record, restarts
 from workbench.run.hashes import StepHashes
+from workbench.run.launched import Launched
 from workbench.run.processes import end_by_signals, remove_shared_files, stopped_by_signals
 from workbench.run.progress_bar import ProgressBar, ProgressBarThread
 from workbench.run.progress_file import NoProgressFile, ProgressFile, reopened
@@ -91,7 +92,7 @@ def run(options: Namespace, runtime: list[str]) -> int:
 def check_fits(spec: RunSpec) -> None:
     """Raise InputError if a run on this machine needs more memory or disk than there is."""
     _check_memory(spec)
-    require_shared("run", spec.app, spec.can.shared_bytes * spec.pes, spec.own)
+    require_shared_of("run", spec)
     _check_disk(spec)
 
 
@@ -102,6 +103,12 @@ def _check_memory(spec: RunSpec) -> None:
         "--force runs it all the same"
     )
     require(spec.device != "cpu" or needed <= there, "run", spec.app, allowed)
+
+
+def require_shared_of(option: str, spec: Launched) -> None:
+    """Raise InputError if there is less memory that processes share than the PEs need to start."""
+    driver = drivers.get(spec.driver)
+    require_shared(option, spec.app, driver.shared_bytes * spec.pes, spec.own)
 
 
 def require_shared(option: str, value: object, needed: int, own: Options) -> None:
