@@ -16,11 +16,18 @@ def parsed(text: str | bytes) -> Any:
         found = json.loads(text, parse_constant=_refuse)
         if (b"\\u" if isinstance(text, bytes) else "\\u") in text:  # type: ignore[operator]
             json.dumps(found, ensure_ascii=False).encode()
-    except RecursionError:
-        raise ValueError("its brackets are nested too deeply") from None
     except UnicodeEncodeError:
         raise ValueError("it has half of a character (a surrogate)") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(in_words(error)) from None
     return found
+
+
+def in_words(error: ValueError | RecursionError) -> str:
+    """Why a text is no JSON or TOML, where the words of Python are about its own limits."""
+    if isinstance(error, RecursionError):
+        return "its brackets are nested too deeply"
+    return "a number has too many digits" if "max_str_digits" in str(error) else str(error)
 
 
 def parsed_object(text: str | bytes) -> dict[str, Any]:

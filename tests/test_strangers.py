@@ -28,9 +28,12 @@ from miniapps import hdf5
 from miniapps.json_input import parsed
 from miniapps.parameters import InputError
 from workbench import cli
+from workbench.run.checkpoint import read_checkpoint
+from workbench.run.earlier import earlier_part
 from workbench.run.record import with_few_rounds
 from workbench.run.revalidation import objection
 from workbench.run.shapes import AMOUNT, COUNT, MOST, NUMBER, misfit
+from workbench.selftest.command import trials_in
 from workbench.study.campaign import Campaign
 from workbench.study.options import words_of_file
 
@@ -45,9 +48,24 @@ CAMPAIGN = ROOT / "docs/results/jacobi2d-weak.jsonl"
 )
 def test_what_is_no_json(text: str) -> None:
     """Catches deep brackets, by which json's reader ends otherwise, NaN, and half a character."""
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError) as found:
         parsed(text.encode("latin-1"))
+    assert "recursion" not in str(found.value) and "sys." not in str(found.value)
     assert parsed(rb'["\u00e9", "\ud83d\ude00"]') == ["\u00e9", "\U0001f600"]
+
+
+def test_deep_brackets_in_files_of_runs(tmp_path: Path) -> None:
+    """Catches Python's words about its recursion, and an end by them."""
+    path = tmp_path / "run.h5"
+    with h5py.File(path, "w") as file:
+        file.attrs["record"] = file.attrs["checkpoint"] = "[" * 30_000
+    assert earlier_part(path, {"app": "echo", "problem": {}, "resumed": True}) is None
+    with pytest.raises(InputError, match="is damaged: its brackets are nested too deeply"):
+        read_checkpoint("FILE.h5", path)
+    report = tmp_path / "report.jsonl"
+    report.write_text("[" * 100_000)
+    with pytest.raises(InputError, match="is not a file of this command"):
+        trials_in(report)
 
 
 @pytest.mark.parametrize("text", ["a = " + "[" * 30_000, "a =", "\x00", "a = 1" + "1" * 5000])
@@ -55,8 +73,9 @@ def test_what_is_no_toml(tmp_path: Path, text: str) -> None:
     """Catches deep brackets, which end tomllib by RecursionError."""
     path = tmp_path / "study.toml"
     path.write_text(text)
-    with pytest.raises(InputError, match="is no TOML"):
+    with pytest.raises(InputError, match="is no TOML") as found:
         words_of_file(path, False)
+    assert "recursion" not in str(found.value) and "sys." not in str(found.value)
 
 
 def test_a_toml_file_of_megabytes(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from drivers.shares import Extent, Share, hashed
 from kernels.state_hash import WORDS, digest
 from miniapps.contract import REDUCTIONS, Measure, Piece
 from miniapps.hdf5 import Unreadable, damage, require_own_data
+from miniapps.json_input import parsed_object
 from miniapps.parameters import InputError, require, shown
 from miniapps.quantities import Quantity, describe_state
 from miniapps.saved import NOBODY, SavedState, Stored
@@ -352,7 +353,7 @@ def _head(option: str, path: Path, file: Any) -> dict[str, Any]:
     other = "is the --output of a run, which lacks what a run needs to continue: use --checkpoint"
     require(text is not None or "record" not in file.attrs, option, path, other)
     require(text is not None, option, path, "is no checkpoint")
-    head: dict[str, Any] = json.loads(text)
+    head = parsed_object(text)
     newer = f"is of schema {head.get('schema')}; this version reads {SCHEMA}: use a newer one"
     require(head.get("schema") == SCHEMA, option, path, newer)
     same = hashlib.sha256(text.encode()).hexdigest() == file.attrs.get("sha256")

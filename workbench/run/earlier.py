@@ -12,6 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from miniapps.json_input import parsed_object
 from miniapps.parameters import require
 from workbench.run.checkpoint import fixed_parameters
 from workbench.run.revalidation import steps_made
@@ -31,7 +32,7 @@ def earlier_part(path: Path, run: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     try:
         with h5py.File(path) as file:
-            found: dict[str, Any] = json.loads(file.attrs["record"])
+            found = parsed_object(file.attrs["record"])
         problems = [fixed_parameters(one["app"], one["problem"]) for one in (found, run)]
         same = found["app"] == run["app"] and problems[0] == problems[1]
         return found if same else None

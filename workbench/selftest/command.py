@@ -12,6 +12,7 @@ from typing import Any
 
 import drivers
 import miniapps
+from miniapps.json_input import parsed
 from miniapps.parameters import InputError, require
 from workbench.exit_status import VALID, WRONG
 from workbench.plural import counted
@@ -164,7 +165,7 @@ def trials_in(report: Path) -> set[tuple[Any, ...]]:
         return set()
     fields = "preset", "driver", "app", "fault"
     try:
-        lines = [json.loads(line) for line in report.read_text(encoding="utf-8").splitlines()]
+        lines = [parsed(line) for line in report.read_text(encoding="utf-8").splitlines()]
         return {tuple(line[field] for field in fields) for line in lines}
     except (OSError, ValueError, TypeError, KeyError):
         raise InputError("--json", report, "is not a file of this command") from None

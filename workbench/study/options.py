@@ -18,6 +18,7 @@ from typing import Any
 import drivers
 import miniapps
 from drivers.descriptor import Balancing
+from miniapps.json_input import in_words
 from miniapps.parameters import InputError, contents, integer, require
 from workbench.arguments import SHARE, add_number, add_options, add_stall, typed
 from workbench.run.spec import MOST_PES, WARMUP, RunSpec, requested
@@ -301,8 +302,8 @@ def table_of(path: Path) -> dict[str, Any]:
     require(LONG_KEY.search(text) is None, "FILE.toml", path, many)
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # brackets nested a thousand deep recurse
-        raise InputError("FILE.toml", path, f"is no TOML: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError("FILE.toml", path, f"is no TOML: {in_words(error)}") from None
 
 
 def words_of_file(path: Path, quick: bool) -> list[str]:
