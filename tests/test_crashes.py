@@ -20,6 +20,7 @@ import pytest
 import support
 from test_failures import sabotage
 
+import miniapps
 from communication import session
 from communication.catalogue import CATALOGUE
 from communication.progress import Progress
@@ -34,6 +35,7 @@ from drivers.shared_memory import Offer
 from workbench import cli, standard_output
 from workbench.errors import explained
 from workbench.run import launch as launches
+from workbench.run.batch import solve_all
 
 
 def end_of(work: Callable[[], None]) -> tuple[int, str]:
@@ -132,6 +134,20 @@ def test_a_run_says_which_block_crashed(driver: str, tmp_path: Path) -> None:
     told = f"miniapps: run failed: {pe}block (1, 0), step 5: SIGSEGV (Segmentation fault) at "
     assert done.returncode == 3 and done.stderr.startswith(told)
     assert done.stderr.count("\n") == 1
+
+
+def test_a_crash_of_one_of_many_runs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mistake: `batch` or `verify` ends without a word, as who keeps the error ends, too."""
+    echo = miniapps.load("echo")
+
+    def work() -> None:
+        sys.stderr = open(2, "w", closefd=False)
+        monkeypatch.setattr(echo.Block, "state", lambda *_: ctypes.string_at(0))
+        solve_all([cli.spec_of(["run", "echo", "--preset", "minimal"])])
+
+    status, said = end_of(work)
+    assert status == 3 and said.count("\n") == 1
+    assert said.startswith("miniapps: run failed: echo under serial: SIGSEGV (Segmentation fault)")
 
 
 @pytest.mark.slow

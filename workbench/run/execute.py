@@ -27,27 +27,28 @@ import kernels
 from devices import system
 from devices.cpu import host_memory
 from drivers.crashes import crashes_told
-from drivers.descriptor import Options
 from drivers.exits import error_of, exits_are_errors
 from drivers.job import Job, Watcher
 from drivers.outcome import Outcome, Report
 from miniapps.parameters import require
 from workbench import environment, standard_output
-from workbench.errors import tell
+from workbench.errors import explained, tell
 from workbench.exit_status import FAILED, STOPPED, VALID, WRONG
 from workbench.inherited import OutputError
 from workbench.plural import counted
 from workbench.run import launch, output, record, restarts
 from workbench.run.hashes import StepHashes
-from workbench.run.launched import Launched
 from workbench.run.processes import end_by_signals, remove_shared_files, stopped_by_signals
 from workbench.run.progress_bar import ProgressBar, ProgressBarThread
 from workbench.run.progress_file import NoProgressFile, ProgressFile, reopened
 from workbench.run.replaced import write_text
+from workbench.run.shared_memory import require_shared_of
 from workbench.run.spec import RunSpec
 from workbench.run.watch import watched
 from workbench.run.writable import check_writable, require_apart
 from workbench.show.thumbnails import Thumbnails, sides_of
+
+Fail = Callable[[Exception], None]  # gets the error that ends a run
 
 
 def run(options: Namespace, runtime: list[str]) -> int:
@@ -103,24 +104,6 @@ def _check_memory(spec: RunSpec) -> None:
         "--force runs it all the same"
     )
     require(spec.device != "cpu" or needed <= there, "run", spec.app, allowed)
-
-
-def require_shared_of(option: str, spec: Launched) -> None:
-    """Raise InputError if there is less memory that processes share than the PEs need to start."""
-    driver = drivers.get(spec.driver)
-    require_shared(option, spec.app, driver.shared_bytes * spec.pes, spec.own)
-
-
-def require_shared(option: str, value: object, needed: int, own: Options) -> None:
-    """Raise InputError if there is less memory than that for files that processes share.
-
-    ``own``: the driver's options, which say where these files are.
-    """
-    folder, more = own.shared_files()
-    allowed = (
-        f"needs {needed / 1e6:.3g} MB of shared memory: {host_memory.shared_words(folder)}; {more}"
-    )
-    require(needed <= host_memory.shared_bytes_free(folder), option, value, allowed)
 
 
 def _check_disk(spec: RunSpec) -> None:
@@ -196,19 +179,20 @@ def execute_all(
     specs: Sequence[RunSpec],
     show: Callable[[int, dict[str, Any]], int],
     stall_s: float | None = None,
-    fail: Callable[[Exception], None] | None = None,
+    fail: Fail | None = None,
     stoppable: bool = False,
 ) -> int:
     """Make runs of one driver in sequence; this process is the whole of each run or one rank.
 
     The root calls ``show`` with each run's number and record, or leaves the record in a launch's
-    folder. ``fail``, if given, gets the error that ends a run. ``stoppable``: signals stop it.
+    folder. ``fail``, if given, gets the error that ends a run, unless that is a crash, which ends
+    this process. ``stoppable``: signals stop it.
     Returns the highest exit status; stops after a failed run.
     """
     folder = os.environ.get(launch.FOLDER)
     if folder is not None:
         launch.keep_notes(Path(folder))
-    name, loaded, alone = specs[0].driver, False, specs[0].can.one_process
+    name, loaded = specs[0].driver, False
 
     def runs() -> Iterator[tuple[Job, Report]]:
         for number, (spec, store) in enumerate(zip(specs, map(store_of, specs), strict=True)):
@@ -216,17 +200,17 @@ def execute_all(
 
     def report(number: int, spec: RunSpec, store: output.Hdf5Store | None, outcome: Outcome) -> int:
         restore()
-        result = _completed(spec, outcome, import_s, store)
+        result = _recorded(spec, store, outcome, import_s)
         if folder is None:
             return show(number, result)
         launch.write_record(Path(folder), number, result)
         return VALID if result["valid"] else WRONG
 
-    def failed(watcher: Watcher, error: Exception) -> None:
+    def failed(watcher: Watcher, error: Exception, fail: Fail | None = fail) -> None:
         restore()
         _clear(specs)
         (fail or (watcher if folder is not None else NoProgressFile()).fail)(error)
-        if not alone:  # else they may be the user's
+        if not specs[0].can.one_process:  # else they may be the user's
             remove_shared_files()
 
     _clear(specs)
@@ -234,7 +218,7 @@ def execute_all(
         exits_are_errors(),
         standard_output.kept() as restore,
         _progress_of(specs[0], folder, stall_s, partial(_clear, specs), stoppable) as watcher,
-        crashes_told(partial(failed, watcher)),
+        crashes_told(partial(failed, watcher, fail=fail and partial(_tell_of, specs[0]))),
     ):
         try:
             drivers.load(name)
@@ -244,24 +228,29 @@ def execute_all(
             return drivers.run_all(name, runs(), watcher)
         except BaseException as raised:
             _clear(specs)  # an interrupt is no error: it goes on from the next line
-            if alone and folder is None and isinstance(raised, OutputError):
-                raise  # the command says so
+            if isinstance(raised, OutputError) and folder is None and specs[0].can.one_process:
+                raise  # the command says so, and no other PE waits for this one
             failed(watcher, error_of(raised))
             if loaded:
                 drivers.load(name).fail(FAILED)
             return FAILED
 
 
-def _completed(
-    spec: RunSpec, outcome: Outcome, import_s: float | None, store: output.Hdf5Store | None
+def _recorded(
+    spec: RunSpec, store: output.Hdf5Store | None, outcome: Outcome, import_s: float | None
 ) -> dict[str, Any]:
-    """The record of a run, once its files are complete."""
+    """The record of a run; the files that the root writes are complete then."""
     result = record.build(spec, outcome, import_s)
     if spec.timings is not None and result["valid"]:
         np.save(spec.timings, outcome.blocks)
     if store is not None:
         store.close(result, outcome)
     return result
+
+
+def _tell_of(spec: RunSpec, error: Exception) -> None:
+    """Print why a run failed that is one of many."""
+    tell(f"{spec.app} under {spec.driver}: {explained(error)}")
 
 
 def _clear(specs: Sequence[RunSpec]) -> None:
