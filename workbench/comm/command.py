@@ -23,8 +23,9 @@ from workbench.comm.spec import CommSpec
 from workbench.exit_status import VALID, WRONG
 from workbench.parser import Prints
 from workbench.run import launch
-from workbench.run.execute import refuse_other_launchers, require_shared
+from workbench.run.execute import refuse_other_launchers
 from workbench.run.replaced import write_text
+from workbench.run.shared_memory import require_shared
 from workbench.run.writable import check_writable, require_apart
 from workbench.table import Column, Table, show
 

@@ -13,8 +13,8 @@ import numpy as np
 from lessons.lesson import PARTS, Case, Kernels, Lesson, Traffic
 from lessons.work import AN_ARRAY, Work, pes_for
 from workbench.run import launch
-from workbench.run.execute import require_shared_of
 from workbench.run.scratch import scratch_folder
+from workbench.run.shared_memory import require_shared_of
 
 STALL_S = 4.0
 KEPT = 32  # cases whose numbers are kept in memory: of one lesson on one number of processes

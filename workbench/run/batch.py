@@ -22,7 +22,8 @@ from miniapps.parameters import InputError, require, require_no_device
 from workbench.errors import explained
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.run import launch
-from workbench.run.execute import execute_all, require_shared_of
+from workbench.run.execute import execute_all
+from workbench.run.shared_memory import require_shared_of
 from workbench.run.spec import RunSpec
 
 LONGEST = 1 << 14  # characters of a command line

@@ -1,0 +1,27 @@
+"""Whether there is enough memory for the files that the processes of a launch share."""
+
+from __future__ import annotations
+
+import drivers
+from devices.cpu import host_memory
+from drivers.descriptor import Options
+from miniapps.parameters import require
+from workbench.run.launched import Launched
+
+
+def require_shared_of(option: str, spec: Launched) -> None:
+    """Raise InputError if there is less of it than the PEs need to start."""
+    driver = drivers.get(spec.driver)
+    require_shared(option, spec.app, driver.shared_bytes * spec.pes, spec.own)
+
+
+def require_shared(option: str, value: object, needed: int, own: Options) -> None:
+    """Raise InputError if there is less memory than that for files that processes share.
+
+    ``own``: the driver's options, which say where these files are.
+    """
+    folder, more = own.shared_files()
+    allowed = (
+        f"needs {needed / 1e6:.3g} MB of shared memory: {host_memory.shared_words(folder)}; {more}"
+    )
+    require(needed <= host_memory.shared_bytes_free(folder), option, value, allowed)
