@@ -20,7 +20,7 @@ import numpy as np
 import kernels
 from devices import variables
 from devices.backend import get
-from devices.cpu import disk_cache, host_memory
+from devices.cpu import host_memory, own_folder
 from miniapps.arrays import ghosted
 from miniapps.json_input import parsed_object
 
@@ -112,7 +112,7 @@ def cache_folder() -> Path:
     """The folder of files that are kept between runs; for a user without a home, one in /tmp."""
     home = Path(os.path.expanduser("~"))  # stays "~" if neither HOME nor the system names it
     there = home.is_absolute() and os.access(home, os.W_OK)
-    usual = home / ".cache" if there else disk_cache.last_folder()
+    usual = home / ".cache" if there else own_folder.last_folder()
     return Path(os.environ.get("XDG_CACHE_HOME") or usual) / "parallel-miniapps"
 
 

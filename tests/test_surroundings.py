@@ -19,7 +19,7 @@ import pytest
 import support
 
 import workbench
-from devices.cpu import disk_cache
+from devices.cpu import disk_cache, own_folder
 from devices.cpu.disk_cache import caching, checked, tell
 from miniapps import tiling
 from workbench import cli
@@ -113,7 +113,7 @@ def test_kernels_are_kept_where_neither_sources_nor_home_can_be_written(
 ):
     """Mistake: "no locator available" and no run; or code that is taken from another user."""
     last = tmp_path / "last"
-    monkeypatch.setattr(disk_cache, "LAST", last)
+    monkeypatch.setattr(own_folder, "LAST", last)
     usual = caching.CacheImpl._locator_classes
     monkeypatch.setattr(caching.CacheImpl, "_locator_classes", usual[-1:])
     assert kernel_in(tmp_path)(21) == 42 and list(last.rglob("*.nbc")) and not caplog.messages
@@ -123,7 +123,7 @@ def test_kernels_are_kept_where_neither_sources_nor_home_can_be_written(
         if not last.exists():
             last.symlink_to(tmp_path / "x")
         with pytest.raises(PermissionError, match="is not this user's alone"):
-            disk_cache.require_own(last)
+            own_folder.require_own(last)
     assert kernel_in(tmp_path)(21) == 42
     assert len(caplog.messages) == 1 and "are not cached on disk" in caplog.messages[0]
 
@@ -139,7 +139,7 @@ def test_without_a_home_nothing_is_kept_in_the_current_folder(tmp_path, monkeypa
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     last = tmp_path / "last"
-    monkeypatch.setattr(disk_cache, "LAST", last)
+    monkeypatch.setattr(own_folder, "LAST", last)
     usual = caching.CacheImpl._locator_classes
     wide = [one for one in usual if one is caching.UserWideCacheLocator]
     monkeypatch.setattr(caching.CacheImpl, "_locator_classes", wide)

@@ -7,13 +7,11 @@ checksum here, at 1 ms per MB, and a file that lacks it is written anew.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import logging
 import os
-import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -21,12 +19,9 @@ from typing import Any, BinaryIO
 
 from numba.core import caching
 
+from devices.cpu import own_folder
+
 SUM_BYTES = hashlib.sha256().digest_size
-
-
-LAST = Path(f"/tmp/miniapps-kernels-{os.getuid()}")  # not TMPDIR, which a launched run removes
-
-NOWHERE = Path("/proc/nowhere")  # where nothing is, and nothing can be made
 
 
 class Damaged(Exception):
@@ -97,10 +92,11 @@ def last_locator(caching: Any) -> Any:
     class LastLocator(base):
         def __init__(self, py_func: Any, py_file: str) -> None:
             super().__init__(py_func, py_file)
-            self._cache_path = str(last_folder() / self.get_suitable_cache_subpath(py_file))
+            kept = own_folder.last_folder() / self.get_suitable_cache_subpath(py_file)
+            self._cache_path = str(kept)
 
         def ensure_cache_path(self) -> None:
-            require_own(LAST)
+            own_folder.require_own(own_folder.LAST)
             super().ensure_cache_path()
 
         @classmethod
@@ -108,30 +104,6 @@ def last_locator(caching: Any) -> Any:
             return cls(py_func, py_file) if Path(py_file).exists() else None
 
     return LastLocator
-
-
-def last_folder() -> Path:
-    """The folder of a user whose home cannot be written to; one that cannot be made if not safe."""
-    return LAST if is_own(LAST) else NOWHERE
-
-
-def is_own(folder: Path) -> bool:
-    """Whether a folder is this user's alone, so that code may be loaded from it."""
-    try:
-        require_own(folder)
-    except OSError:
-        return False
-    return True
-
-
-def require_own(folder: Path) -> None:
-    """Make a folder, if there is none. Raises OSError unless it is this user's alone."""
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    found = folder.lstat()
-    mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
-    if not mine or found.st_mode & 0o022:
-        raise PermissionError(errno.EPERM, f"{folder} is not this user's alone")
 
 
 @contextmanager
