@@ -163,6 +163,16 @@ def test_peak_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert host_memory.peak_bytes() == 2000 * 1024
 
 
+def test_shared_memory_without_a_size(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Catches a file system of no size, as large as the memory, that counts as full."""
+    usage = SimpleNamespace(total=0, used=0, free=0)
+    monkeypatch.setattr(host_memory.shutil, "disk_usage", lambda _: usage)
+    assert host_memory.shared_bytes_free(tmp_path) == host_memory.memory_bytes()
+    usage.total = 4096
+    assert host_memory.shared_bytes_free(tmp_path) == 0
+    assert host_memory.shared_bytes_free(tmp_path / "absent") == 0
+
+
 def test_when_a_pe_has_rested(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches time after a PE's last audit as part of a round, and audits made before its end."""
     log = timing.PELog(0)

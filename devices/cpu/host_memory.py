@@ -34,7 +34,10 @@ def peak_bytes() -> int:
 
 def shared_bytes_free(folder: Path = SHARED) -> int:
     """What is left of the memory, or of the disk, for files in a folder that processes share."""
-    return shutil.disk_usage(folder).free if folder.is_dir() else 0
+    if not folder.is_dir():
+        return 0
+    found = shutil.disk_usage(folder)
+    return found.free if found.total else memory_bytes()  # of no size: as much as there is
 
 
 def shared_words(folder: Path = SHARED) -> str:
