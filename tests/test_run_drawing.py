@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -494,3 +495,12 @@ def test_where_a_trace_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(InputError, match="--trace run.h5: has no slices: run with --trace"):
         trace.write_trace(Path("run.h5"), tmp_path / "b.json")
     assert not (tmp_path / "b.json").exists()
+
+
+def test_matplotlib_says_nothing_of_its_cache() -> None:
+    """Catches its lines about a home that is not there, and a user's own that are lost for good."""
+    logger = logging.getLogger("matplotlib")
+    level = logger.level
+    with marks.words_kept():
+        assert not logger.isEnabledFor(logging.WARNING) and logger.isEnabledFor(logging.ERROR)
+    assert logger.level == level

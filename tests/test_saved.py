@@ -360,6 +360,9 @@ def test_trajectories_that_are_sound() -> None:
     one = {"ids": IDS[:1], "positions": AT[:1], "velocities": AT[:1]}
     one |= {"steps": np.zeros(1, int), "times": np.zeros(1)}
     trajectory.require_sound(atoms(**one), state, Path("run.h5"))
+    for side in (trajectory.SHORTEST, trajectory.LONGEST):
+        small = {"sides": np.full(3, side), "positions": np.zeros_like(AT)}
+        trajectory.require_sound(atoms(**small), state, Path("run.h5"))
 
 
 NONE = np.array([[[np.nan] * 3, [0.0] * 3]] * 2)
