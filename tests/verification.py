@@ -195,7 +195,9 @@ def of_numbers() -> str:
 
 def numbers(lines: Iterable[str]) -> str:
     """Faults of times, units, statistics and figures, and what saw them; they belong to no app."""
-    newest = {t["fault"]: t for t in map(json.loads, lines) if t["preset"] == NUMBERS}
+    tried = (t for t in map(json.loads, lines) if t["preset"] == NUMBERS)
+    known = {change.key for change in numbered.chosen("", None)}  # others are of earlier lines
+    newest = {t["fault"]: t for t in tried if t["fault"] in known}
     files = sorted({t["app"] for t in newest.values()})
     rows = []
     for file in files:
