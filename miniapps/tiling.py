@@ -110,9 +110,11 @@ def swept_cells(shape: tuple[int, ...], grow: Sequence[bool], tile: int) -> int:
 
 def cache_folder() -> Path:
     """The folder of files that are kept between runs; for a user without a home, one in /tmp."""
-    home = Path(os.path.expanduser("~"))  # stays "~" if neither HOME nor the system names it
-    there = home.is_absolute() and os.access(home, os.W_OK)
-    usual = home / ".cache" if there else own_folder.last_folder()
+    home = own_folder.home()
+    if home is None or not os.access(home, os.W_OK):
+        usual = own_folder.last_folder()
+    else:
+        usual = home / ".cache"
     return Path(os.environ.get("XDG_CACHE_HOME") or usual) / "parallel-miniapps"
 
 

@@ -354,15 +354,16 @@ def atoms(**more: Any) -> Trajectory:
 
 
 def test_trajectories_that_are_sound() -> None:
-    """Catches the refusal of what a run writes, also of one frame or one atom."""
+    """Catches the refusal of what a run writes, also of one frame or one atom, or in any box."""
     state = {"atoms.id": np.array([1, 0])}
-    trajectory.require_sound(atoms(), state, Path("run.h5"))
     one = {"ids": IDS[:1], "positions": AT[:1], "velocities": AT[:1]}
     one |= {"steps": np.zeros(1, int), "times": np.zeros(1)}
-    trajectory.require_sound(atoms(**one), state, Path("run.h5"))
-    for side in (trajectory.SHORTEST, trajectory.LONGEST):
-        small = {"sides": np.full(3, side), "positions": np.zeros_like(AT)}
-        trajectory.require_sound(atoms(**small), state, Path("run.h5"))
+    ends = trajectory.SHORTEST, trajectory.LONGEST
+    boxes = [{"sides": np.full(3, side), "positions": np.zeros_like(AT)} for side in ends]
+    for more in ({}, one, *boxes):
+        claims = [*trajectory._claims_of_values(atoms(**more), state)]
+        assert len(claims) > 5 and [claim for claim, holds in claims if not holds] == []
+        trajectory.require_sound(atoms(**more), state, Path("run.h5"))
 
 
 NONE = np.array([[[np.nan] * 3, [0.0] * 3]] * 2)

@@ -6,6 +6,7 @@ and no other distribution has been installed over one.
 
 import gc
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -28,28 +29,30 @@ def hidden(package: str) -> str | None:
     return str(found) if found != FOLDER / package else None
 
 
-def replaced(package: str) -> str | None:
-    """The distribution that was installed over this program's package, of which pip says nothing.
+def replaced() -> Iterator[tuple[str, str]]:
+    """Packages over which another distribution was installed, of which pip says nothing; its name.
 
     A checkout has no list of files, and nothing is installed into it.
     """
     own = next(FOLDER.glob(RECORD.format("parallel_miniapps-*")), None)
     if own is None:
-        return None
+        return
     from base64 import urlsafe_b64encode
     from hashlib import sha256
 
-    line = f"{package}/__init__.py,"
-    digest = urlsafe_b64encode(sha256((FOLDER / package / "__init__.py").read_bytes()).digest())
-    if lists(own, f"{line}sha256={digest.decode().rstrip('=')},"):
-        return None
-    others = [file for file in FOLDER.glob(RECORD.format("*")) if file != own]
-    return next((file.parent.stem for file in others if lists(file, line)), None)
+    listed = own.read_text(encoding="utf-8")
+    for package in PACKAGES:
+        name = f"{package}/__init__.py"
+        digest = urlsafe_b64encode(sha256((FOLDER / name).read_bytes()).digest())
+        if not has_line(listed, f"{name},sha256={digest.decode().rstrip('=')},"):
+            for file in FOLDER.glob(RECORD.format("*")):
+                if file != own and has_line(file.read_text(encoding="utf-8"), f"{name},"):
+                    yield package, file.parent.stem
 
 
-def lists(record: Path, line: str) -> bool:
-    """Whether a list of files has a line that begins so."""
-    return f"\n{line}" in "\n" + record.read_text(encoding="utf-8")
+def has_line(text: str, begin: str) -> bool:
+    """Whether a text has a line that begins so."""
+    return f"\n{begin}" in f"\n{text}"
 
 
 def wrong_package() -> str | None:
@@ -59,9 +62,9 @@ def wrong_package() -> str | None:
             return f"{path} hides this program's package {package}"
         if not (FOLDER / package / "__init__.py").exists():
             return f"this program's package {package} is gone: install it again"
-        if other := replaced(package):
-            apart = "install them in environments of their own"
-            return f"{other} has replaced this program's package {package}: {apart}"
+    for package, other in replaced():
+        apart = "install them in environments of their own"
+        return f"{other} has replaced this program's package {package}: {apart}"
     return None
 
 

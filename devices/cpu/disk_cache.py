@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -127,7 +126,7 @@ def use_checked_files(caching: Any = caching, sources: Any = None) -> None:
     caching.Cache._guard_against_spurious_io_errors = tolerant
     locators = getattr(caching, "CacheImpl", None) or caching._CacheImpl
     usual, last = locators._locator_classes, last_locator(caching)
-    if not Path(os.path.expanduser("~")).is_absolute():
+    if own_folder.home() is None:
         # without a home, numba would load code from a folder "~" of the current directory
         usual = [one for one in usual if one is not last.__base__]
     locators._locator_classes = [*usual, last]

@@ -1,4 +1,4 @@
-"""A folder outside the home that is this user's alone, where files are kept between runs."""
+"""Where files are kept between runs: a user's home, or a folder that is this user's alone."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ from pathlib import Path
 
 LAST = Path(f"/tmp/miniapps-kernels-{os.getuid()}")  # not TMPDIR, which a launched run removes
 NOWHERE = Path("/proc/nowhere")  # where nothing is, and nothing can be made
+
+
+def home() -> Path | None:
+    """The user's home, if HOME or the system names one."""
+    found = Path(os.path.expanduser("~"))  # stays "~" if neither does
+    return found if found.is_absolute() else None
 
 
 def last_folder() -> Path:
