@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol
 
 from devices.cpu import host_memory
+from drivers.hosts import Place
 from miniapps.parameters import InputError, parameter, require
 
 BALANCING = "load balancing"  # a group of options in the help
@@ -63,6 +64,10 @@ class Options:
     def runtime(self) -> list[str]:
         """The arguments that pass these options to the runtime when it starts."""
         return []
+
+    def not_on_hosts(self) -> str | None:
+        """Why a run with these options cannot be on several hosts, if it cannot."""
+        return None
 
     def shared_files(self) -> tuple[Path, str]:
         """The folder of the files that processes share, and how its user gets more room there."""
@@ -139,7 +144,8 @@ class Start:
     """The data from which a driver builds its launch command.
 
     ``program``: the arguments that start one PE, Python first; ``runtime``: arguments for the
-    launcher or the runtime, as the user gave them; ``launcher``: replaces the default launcher.
+    launcher or the runtime, as the user gave them; ``launcher``: replaces the default launcher;
+    ``places``: the PEs of each host, the first ones on the first; empty: all on this host.
     """
 
     program: Sequence[str]
@@ -147,6 +153,7 @@ class Start:
     options: Options
     runtime: Sequence[str] = ()
     launcher: str | None = None
+    places: Sequence[Place] = ()
 
 
 def no_launcher() -> Launcher | None:
@@ -171,6 +178,16 @@ def listed(cores: Sequence[int]) -> str:
 
 def nothing_before(job: str) -> str:
     """The setup of a Slurm job for a driver that needs none."""
+    return ""
+
+
+def no_file(places: Sequence[Place]) -> str:
+    """The list of hosts of a driver whose launcher reads none."""
+    return ""
+
+
+def no_library() -> str:
+    """The library of a driver that has none besides Python's packages."""
     return ""
 
 
@@ -218,6 +235,10 @@ class Driver:
     command: Callable[[Start], list[str]] = same_process
     pin: Callable[[Sequence[int]], list[str]] = taskset
     around: Callable[[], Launcher | None] = no_launcher
+    # On several hosts: the text of the file of hosts that the launcher reads, and the library that
+    # must be the same on all of them.
+    host_file: Callable[[Sequence[Place]], str] = no_file
+    library: Callable[[], str] = no_library
     # ``job_setup(job name)``: the lines of a Slurm job before its runs. ``job_command(arguments of
     # `miniapps`, number of PEs, options)``: the command of a run. Both may use the shell variables
     # that `study.slurm` sets.

@@ -13,6 +13,7 @@ import numpy as np
 import drivers
 import lessons
 from drivers.descriptor import Driver, Options
+from drivers.hosts import Hosts
 from drivers.job import Watcher
 from lessons.lesson import RUNTIMES, Case, Traffic
 
@@ -38,6 +39,8 @@ class Work:
     warmup: ClassVar[int] = 0
     steps: ClassVar[int] = 1
     output: ClassVar[Path | None] = None
+    hosts: ClassVar[Hosts | None] = None  # it is done on this one
+    folders: ClassVar[list[Path]] = []
 
     @property
     def app(self) -> str:

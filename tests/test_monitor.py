@@ -25,7 +25,7 @@ def test_a_run_that_steps_is_checked_seldom_and_its_end_is_seen_at_once(
     monkeypatch.setattr(monitor, "CHECK_S", 60.0)
     progress = ProgressFile(tmp_path / "progress", 1)
     progress.heartbeat(0, 1)
-    spec: Any = SimpleNamespace(app="jacobi2d", driver="mpi", steps=10, warmup=0)
+    spec: Any = SimpleNamespace(app="jacobi2d", driver="mpi", pes=1, steps=10, warmup=0)
     begin = time.monotonic()
     with subprocess.Popen(["sleep", "0.5"]) as launcher:
         watching = monitor.Monitor(spec, ["sleep"], progress, launcher, None, lambda file: None)
@@ -47,7 +47,7 @@ def test_a_pe_that_the_kernel_has_killed_for_its_memory(
     monkeypatch.setattr(host_memory, "COUNTERS", counters)
     monkeypatch.setattr(monitor, "GRACE_S", -1.0)
     progress = ProgressFile(tmp_path / "progress", 1)
-    spec: Any = SimpleNamespace(app="jacobi2d", driver="mpi", steps=10, warmup=0)
+    spec: Any = SimpleNamespace(app="jacobi2d", driver="mpi", pes=1, steps=10, warmup=0)
     with subprocess.Popen(["sleep", "100"]) as launcher, subprocess.Popen(["sleep", "100"]) as pe:
         progress.pid = pe.pid
         progress.heartbeat(0, 4)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any
 
 from devices import system, variables
 
 CORES_VARIABLE = "MINIAPPS_CORES"  # set by the launching process for the PEs
 SET_VARIABLE = "MINIAPPS_SET"  # likewise: `set_variables` of the launching process
+HOSTS_VARIABLE = "MINIAPPS_HOSTS"  # likewise, if it was given hosts: name, PEs and cores of each
 SLURM_CORES = "SLURM_JOB_CPUS_PER_NODE"  # such as 4(x2),3
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -52,6 +54,18 @@ def cores_of_run() -> int:
     if SLURM_CORES in os.environ:
         return sum(counts_of_nodes(os.environ[SLURM_CORES]))
     return whole_cores()
+
+
+def hosts() -> list[dict[str, Any]]:
+    """The hosts that the current run was given: name, PEs, cores and memory; empty if none."""
+    found: list[dict[str, Any]] = json.loads(os.environ.get(HOSTS_VARIABLE, "[]"))
+    return found
+
+
+def oversubscribed(pes: int) -> bool:
+    """Whether PEs share cores, on any host."""
+    named = hosts()
+    return any(one["pes"] > one["cores"] for one in named) if named else pes > cores_of_run()
 
 
 def counts_of_nodes(text: str) -> list[int]:

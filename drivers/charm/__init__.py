@@ -20,6 +20,7 @@ from drivers.descriptor import (
     listed,
     pip_install,
 )
+from drivers.hosts import IN_FOLDER, NODES, REMOTE_SHELL, Place, one_by_one
 from miniapps.parameters import parameter, require
 
 SHARED_FROM = 1 << 16  # bytes; shorter messages are as fast in datagrams
@@ -71,9 +72,19 @@ def command(start: Start) -> list[str]:
 
     charmrun and the runtime find their options at any position, so they are at the end.
     """
-    where = [] if "++nodelist" in start.runtime else ["++local", *transport_options(start.pes)]
+    if start.places:
+        where = ["++nodelist", f"{IN_FOLDER}{NODES}", "++remote-shell", REMOTE_SHELL]
+    elif "++nodelist" in start.runtime:
+        where = []
+    else:
+        where = ["++local", *transport_options(start.pes)]
     options = ["++quiet", *where, *start.options.runtime(), *start.runtime]
     return [sys.executable, *CHARMRUN.split(), f"+p{start.pes}", *start.program, "--", *options]
+
+
+def host_file(places: Sequence[Place]) -> str:
+    """Charmrun's list of hosts: a line for each PE."""
+    return "\n".join(["group main", *(f"  host {host}" for host in one_by_one(places)), ""])
 
 
 def pin(cores: Sequence[int]) -> list[str]:
@@ -123,6 +134,7 @@ DRIVER = Driver(
     command=command,
     pin=pin,
     around=around,
+    host_file=host_file,
     job_setup=job_setup,
     job_command=job_command,
 )

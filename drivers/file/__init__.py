@@ -11,6 +11,7 @@ from pathlib import Path
 from drivers import slurm
 from drivers.descriptor import Asked, Driver, Launcher, Options, Start, listed
 from drivers.file import launch
+from drivers.hosts import REMOTE_SHELL, Hosts
 from miniapps.parameters import InputError, parameter, require
 
 
@@ -36,6 +37,10 @@ class FileOptions(Options):
         """The launcher's options that choose the folder."""
         return [] if self.dir is None else ["--dir", str(self.dir.resolve())]
 
+    def not_on_hosts(self) -> str | None:
+        """The folder of messages must be named."""
+        return None if self.dir else "needs --file-dir FOLDER, which all hosts share"
+
     def shared_files(self) -> tuple[Path, str]:
         """The folder of messages."""
         folder, more = super().shared_files()
@@ -56,6 +61,8 @@ def command(start: Start) -> list[str]:
     """The command that starts the ranks; Python is isolated, as the launcher needs no packages."""
     script = [sys.executable, "-I", "-S", launch.__file__]
     options = ["-n", str(start.pes), *start.options.runtime(), *start.runtime]
+    if start.places:
+        options += ["--hosts", str(Hosts(start.places)), "--remote-shell", REMOTE_SHELL]
     return [*script, *options, "--", *start.program]
 
 

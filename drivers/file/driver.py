@@ -73,8 +73,8 @@ def run_all(runs: Iterable[tuple[Job[FileOptions], Report]], watcher: Watcher) -
 
 def _run(group: Group, number: int, job: Job[FileOptions], report: Report, watcher: Watcher) -> int:
     """Run a job, which has a number among those of this launch."""
-    launched = launch.FOLDER in os.environ  # by this driver's launcher, on one host
-    local_rank = group.rank if launched else int(os.environ.get("SLURM_LOCALID", group.rank))
+    local = os.environ.get(launch.LOCAL_RANK) or os.environ.get("SLURM_LOCALID")
+    local_rank = group.rank if local is None else int(local)
     ran, _ = run_block(job, group, local_rank, partial(Ranks, group, number), watcher)
     if ran.parts is None:
         return 0

@@ -2,6 +2,7 @@
 
 ``python launch.py -n RANKS [--dir FOLDER] [--cores LIST] -- PROGRAM...`` starts the program once
 per rank. If one ends with another status than 0, the others are killed, and that is the status.
+With ``--hosts a:2,b:2 --remote-shell PATH`` it starts itself on each host, with ``--part``.
 
 It imports the standard library only, so it starts in 20 ms and runs wherever Python does.
 """
@@ -11,17 +12,19 @@ from __future__ import annotations
 import argparse
 import fcntl
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 # Environment variables of a rank: its number, the number of ranks, and the folder of messages.
 RANK, RANKS, FOLDER = "MINIAPPS_FILE_RANK", "MINIAPPS_FILE_RANKS", "MINIAPPS_FILE_FOLDER"
+LOCAL_RANK = "MINIAPPS_FILE_LOCAL_RANK"  # its number on its host
 PREFIX = "miniapps-messages-"  # of the names of such folders
 LOCK = "lock"  # file in it: locked as long as the process that owns the folder lives
 MEMORY = Path("/dev/shm")
@@ -94,20 +97,41 @@ def remove_stale(within: Path) -> list[Path]:
     return stale
 
 
-def start(rank: int, asked: argparse.Namespace, folder: Path) -> int:
-    """Start a rank, on its core if there is one for each; returns the process."""
+def start(rank: int, first: int, asked: argparse.Namespace, folder: Path) -> int:
+    """Start a rank, on its core if there is one for each; returns the process.
+
+    ``first``: the first rank of this host.
+    """
+    local = rank - first
     if asked.cores:
-        os.sched_setaffinity(0, {asked.cores[rank]})  # which the rank inherits
-    own = {RANK: str(rank), RANKS: str(asked.ranks), FOLDER: str(folder)}
+        os.sched_setaffinity(0, {asked.cores[local]})  # which the rank inherits
+    own = {RANK: str(rank), RANKS: str(asked.ranks), FOLDER: str(folder), LOCAL_RANK: str(local)}
+    return spawned(asked.program, own)
+
+
+def spawned(command: list[str], own: dict[str, str]) -> int:
+    """Start a command with some more variables; returns the process."""
     no_input = os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0
-    program = asked.program
-    return os.posix_spawnp(program[0], program, os.environ | own, file_actions=[no_input])
+    return os.posix_spawnp(command[0], command, os.environ | own, file_actions=[no_input])
 
 
-def wait(ranks: dict[int, int]) -> int:
+def start_on_hosts(asked: argparse.Namespace, folder: Path) -> dict[int, str]:
+    """Start this launcher on each host, for the ranks there; returns processes and hosts."""
+    found, first = {}, 0
+    for word in asked.hosts.split(","):
+        host, _, count = word.partition(":")
+        script = [sys.executable, "-I", "-S", __file__, "-n", str(asked.ranks)]
+        part = ["--part", f"{first}:{first + int(count)}", "--dir", str(folder)]
+        words = shlex.join([*script, *part, "--", *asked.program])
+        found[spawned([asked.remote_shell, host, words], {})] = f"host {host}"
+        first += int(count)
+    return found
+
+
+def wait(ranks: dict[int, str]) -> int:
     """Wait until all ranks have ended, or one has failed; returns the exit status.
 
-    ``ranks``: from process to rank.
+    ``ranks``: from process to what it is.
     """
     while ranks:
         process, found = os.wait()
@@ -115,7 +139,7 @@ def wait(ranks: dict[int, int]) -> int:
         rank = ranks.pop(process, None)  # None: the guard
         if rank is not None and status:
             how = f"signal {-status}" if status < 0 else f"status {status}"
-            print(f"rank {rank}, PID {process} ended with {how}", file=sys.stderr, flush=True)
+            print(f"{rank}, PID {process} ended with {how}", file=sys.stderr, flush=True)
             return 128 - status if status < 0 else status
     return 0
 
@@ -126,11 +150,15 @@ def launch(asked: argparse.Namespace) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup: it stays ignored
             signal.signal(number, lambda number, _: sys.exit(128 + number))
-    ranks: dict[int, int] = {}
-    with owned(asked.dir) as folder:
+    ranks: dict[int, str] = {}
+    first, end = asked.part or (0, asked.ranks)
+    with nullcontext(asked.dir) if asked.part else owned(asked.dir) as folder:
         try:
-            for rank in range(asked.ranks):
-                ranks[start(rank, asked, folder)] = rank
+            if asked.hosts:
+                ranks = start_on_hosts(asked, folder)
+            else:
+                for rank in range(first, end):
+                    ranks[start(rank, first, asked, folder)] = f"rank {rank}"
             return wait(ranks)
         finally:
             for process in ranks:
@@ -143,12 +171,21 @@ def numbers(text: str) -> list[int]:
     return [int(word) for word in text.split(",")]
 
 
+def part(text: str) -> tuple[int, int]:
+    """The ranks from one to another, which is not among them, such as ``2:4``."""
+    first, _, end = text.partition(":")
+    return int(first), int(end)
+
+
 def main() -> int:
     """Read the command line and start the ranks; returns the exit status."""
     parser = argparse.ArgumentParser(description="Starts ranks that exchange files.")
     parser.add_argument("-n", type=int, dest="ranks", required=True, help="number of ranks")
     parser.add_argument("--dir", type=Path, default=usual_folder(), help="where messages are")
     parser.add_argument("--cores", type=numbers, help="a core for each rank, such as 0,2")
+    parser.add_argument("--hosts", help="their ranks, such as a:2,b:2")
+    parser.add_argument("--remote-shell", help="what starts a command on a host")
+    parser.add_argument("--part", type=part, help="the ranks to start, on one of several hosts")
     parser.add_argument("program", nargs="+", help="what to start, after --")
     asked = parser.parse_args()
     if asked.cores and len(asked.cores) < asked.ranks:

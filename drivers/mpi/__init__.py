@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from drivers.descriptor import (
     listed,
     pip_install,
 )
+from drivers.hosts import REMOTE_SHELL, Hosts, Place
 from miniapps.parameters import parameter, require
 
 # Rank and size as set by PMI (MPICH, Intel MPI, srun --mpi=pmi2), Open MPI, MVAPICH2, Slurm.
@@ -63,7 +65,29 @@ def with_unknown_size(name: str) -> Launcher | None:
 def command(start: Start) -> list[str]:
     """The command that starts the ranks. Raises InputError if mpiexec is not found."""
     mpiexec = DRIVER.launcher_path(start.launcher)
-    return [mpiexec, "-n", str(start.pes), *start.runtime, *start.program]
+    where = _on_hosts(mpiexec, start.places) if start.places else []
+    return [mpiexec, "-n", str(start.pes), *where, *start.runtime, *start.program]
+
+
+def _on_hosts(mpiexec: str, places: Sequence[Place]) -> list[str]:
+    """The options that start ranks on hosts. Raises InputError for an unknown launcher."""
+    named = str(Hosts(places))
+    found = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, check=False)
+    if "HYDRA" in found.stdout:
+        return ["-launcher", "ssh", "-launcher-exec", REMOTE_SHELL, "-hosts", named]
+    allowed = f"is not known to {mpiexec}: it needs that of MPICH or Open MPI"
+    require("Open MPI" in found.stdout, "--hosts", named, allowed)
+    return ["--host", named, "--map-by", "slot", "--prtemca", "plm_ssh_agent", REMOTE_SHELL]
+
+
+def library() -> str:
+    """The MPI library that ranks of this host use, without starting it."""
+    import mpi4py
+
+    mpi4py.rc.initialize = False
+    from mpi4py import MPI
+
+    return MPI.Get_library_version().splitlines()[0].strip()
 
 
 def pin(cores: Sequence[int]) -> list[str]:
@@ -92,4 +116,5 @@ DRIVER = Driver(
     command=command,
     pin=pin,
     around=around,
+    library=library,
 )

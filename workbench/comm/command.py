@@ -15,6 +15,7 @@ import communication
 import drivers
 from communication.catalogue import ANATOMY, CATALOGUE
 from communication.settings import Settings
+from drivers.hosts import hosts
 from miniapps.parameters import require
 from workbench.arguments import add_driver_options, add_options, add_stall, typed
 from workbench.comm import anatomy, text, variants
@@ -55,6 +56,7 @@ def add_comm_options(parser: argparse.ArgumentParser) -> None:
         help=f"default: {names[0]}",
     )
     add("-n", dest="pes", type=typed(int), metavar="RANKS", help="default: 2")
+    add("--hosts", type=typed(hosts), metavar="a:1,b:1", help="as of `miniapps run`")
     add("--launcher", metavar="PATH", help="the mpiexec to start; default: beside this Python")
     add_stall(group)
     add("--no-launch", action="store_true", help="be a rank, start no launcher")

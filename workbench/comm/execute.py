@@ -22,6 +22,7 @@ from workbench import environment
 from workbench.comm.spec import CommSpec
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.run import launch, record
+from workbench.run.launched import launch_folder
 from workbench.run.processes import remove_shared_files
 from workbench.run.progress_file import NoProgressFile, reopened
 from workbench.run.schema import SCHEMA
@@ -36,9 +37,9 @@ def execute(spec: CommSpec, show: Show) -> int:
 
     Rank 0 calls ``show`` with the record or, in a launch, writes it to the launch's folder.
     """
-    folder = os.environ.get(launch.FOLDER)
+    folder = launch_folder()
     if folder is not None:
-        launch.keep_notes(Path(folder))
+        launch.keep_notes(folder)
     runtime = communication.load(spec.driver)
 
     def session(world: World) -> int:
@@ -50,7 +51,7 @@ def execute(spec: CommSpec, show: Show) -> int:
                 return VALID
             if folder is None:
                 return show(made)
-            launch.write_record(Path(folder), 0, made)
+            launch.write_record(folder, 0, made)
             return VALID if made["valid"] is not False else WRONG
         except Exception as error:
             _end(watcher, error)
@@ -68,11 +69,11 @@ def execute(spec: CommSpec, show: Show) -> int:
         return FAILED
 
 
-def _watcher(folder: str | None, spec: CommSpec) -> Watcher:
+def _watcher(folder: Path | None, spec: CommSpec) -> Watcher:
     """What this process reports to; ``folder``: of the launch, if any."""
     if folder is None:
         return NoProgressFile()
-    return reopened(Path(folder) / launch.PROGRESS, spec.pes)
+    return reopened(folder / launch.PROGRESS, spec.pes)
 
 
 def _end(watcher: Watcher, error: Exception) -> None:
@@ -138,6 +139,7 @@ def _record(
         "versions": versions() | world.versions,
         "environment": environment.set_variables(),
         "host": record.host(),
-        "oversubscribed": spec.pes > environment.cores_of_run(),
+        "hosts": environment.hosts(),
+        "oversubscribed": environment.oversubscribed(spec.pes),
     }
     return dict(in_lines(made))

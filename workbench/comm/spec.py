@@ -17,9 +17,10 @@ from communication.session import most_bytes
 from communication.settings import OUT_OF_BAND, Settings
 from devices import backend as device
 from drivers.descriptor import Driver, Options
+from drivers.hosts import Hosts
 from miniapps.parameters import InputError, require, words
 from workbench.arguments import destination, driver_option_names
-from workbench.run.spec import driver_options
+from workbench.run.spec import check_hosts, driver_options
 
 FEWEST = 2  # ranks that can communicate
 
@@ -33,6 +34,7 @@ class CommSpec:
     pes: int
     settings: Settings
     own: Options  # the driver's own
+    hosts: Hosts | None = None
 
     @classmethod
     def create(cls, options: Namespace) -> Self:
@@ -44,14 +46,16 @@ class CommSpec:
             for field in fields(Settings)
             if (value := getattr(options, field.name)) is not None
         }
-        pes = FEWEST if options.pes is None else options.pes
+        pes = (
+            (options.hosts.pes if options.hosts else FEWEST) if options.pes is None else options.pes
+        )
         own = {
             field: value
             for driver, field in own_fields()
             if (value := getattr(options, destination(driver, field))) is not None
         }
         made = driver_options(options.driver, own)
-        spec = cls(known[options.name], options.driver, pes, Settings(**given), made)
+        spec = cls(known[options.name], options.driver, pes, Settings(**given), made, options.hosts)
         spec.check()
         return spec
 
@@ -69,6 +73,11 @@ class CommSpec:
     def output(self) -> Path | None:
         """Processes write no file."""
         return None
+
+    @property
+    def folders(self) -> list[Path]:
+        """Processes read no files but their messages."""
+        return [value for value in vars(self.own).values() if isinstance(value, Path)]
 
     @property
     def warmup(self) -> int:
@@ -125,6 +134,7 @@ class CommSpec:
         require(refused is None, "-n", self.pes, str(refused))
         if self.benchmark == ANATOMY:
             self._check_anatomy(runtime)
+        check_hosts(self)
         self.settings.check()
         self.settings.sizes(self.benchmark)
         buffer, level = self.settings.buffer, self.settings.thread_level

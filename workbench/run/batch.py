@@ -10,7 +10,6 @@ own can be ended while a kernel computes.
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import shlex
 import sys
@@ -23,6 +22,7 @@ from workbench.errors import explained
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.run import launch
 from workbench.run.execute import execute_all
+from workbench.run.launched import launch_folder
 from workbench.run.shared_memory import require_shared_of
 from workbench.run.spec import RunSpec
 
@@ -68,7 +68,8 @@ def launch_of(spec: RunSpec) -> tuple[Any, ...]:
     """The properties that runs must have in common to share a launch."""
     if spec.can.one_process:
         return (spec.driver,)
-    return spec.driver, spec.pes, tuple(spec.own.runtime()), spec.device, spec.gpus_per_host
+    where = spec.pes, spec.hosts, spec.device, spec.gpus_per_host
+    return spec.driver, *where, tuple(spec.own.runtime())
 
 
 def _group(runs: list[tuple[int, RunSpec]], stall_s: float | None) -> Iterator[tuple[int, Result]]:
@@ -96,9 +97,10 @@ def _here(spec: RunSpec) -> Result:
 
 def take_part() -> int:
     """Run as one PE of a launch that makes several runs; returns the exit status."""
-    folder = os.environ.get(launch.FOLDER)
+    folder = launch_folder()
     require(folder is not None, "--no-launch", "given", "only where `miniapps batch` has launched")
-    specs = pickle.loads((Path(str(folder)) / launch.RUNS).read_bytes())
+    assert folder is not None
+    specs = pickle.loads((folder / launch.RUNS).read_bytes())
     return execute_all(specs, lambda number, result: VALID)
 
 

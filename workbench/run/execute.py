@@ -38,6 +38,7 @@ from workbench.inherited import OutputError
 from workbench.plural import counted
 from workbench.run import launch, output, record, restarts
 from workbench.run.hashes import StepHashes
+from workbench.run.launched import launch_folder
 from workbench.run.processes import end_by_signals, remove_shared_files, stopped_by_signals
 from workbench.run.progress_bar import ProgressBar, ProgressBarThread
 from workbench.run.progress_file import NoProgressFile, ProgressFile, reopened
@@ -189,9 +190,9 @@ def execute_all(
     this process. ``stoppable``: signals stop it.
     Returns the highest exit status; stops after a failed run.
     """
-    folder = os.environ.get(launch.FOLDER)
+    folder = launch_folder()
     if folder is not None:
-        launch.keep_notes(Path(folder))
+        launch.keep_notes(folder)
     name, loaded = specs[0].driver, False
 
     def runs() -> Iterator[tuple[Job, Report]]:
@@ -203,7 +204,7 @@ def execute_all(
         result = _recorded(spec, store, outcome, import_s)
         if folder is None:
             return show(number, result)
-        launch.write_record(Path(folder), number, result)
+        launch.write_record(folder, number, result)
         return VALID if result["valid"] else WRONG
 
     def failed(watcher: Watcher, error: Exception, fail: Fail | None = fail) -> None:
@@ -299,14 +300,14 @@ def check_restarts(spec: RunSpec, launches: bool) -> None:
 @contextmanager
 def _progress_of(
     spec: RunSpec,
-    folder: str | None,
+    folder: Path | None,
     stall_s: float | None,
     clear: Callable[[], None],
     stoppable: bool,
 ) -> Iterator[Watcher]:
     """The run's progress file: the launching process's, else a new one with a progress bar."""
     if folder is not None:
-        yield reopened(Path(folder) / launch.PROGRESS, spec.pes)
+        yield reopened(folder / launch.PROGRESS, spec.pes)
     elif not spec.can.one_process:
         watcher = NoProgressFile()
         with stopped_by_signals(watcher.stop, stoppable):

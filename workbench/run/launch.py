@@ -17,7 +17,7 @@ import string
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from errno import EACCES, EAGAIN, EDQUOT, EMFILE, ENFILE, ENOMEM, ENOSPC, EPERM, EROFS
 from itertools import takewhile
@@ -28,9 +28,11 @@ from typing import Any, NamedTuple
 import drivers
 from devices import system
 from drivers.descriptor import Start
+from drivers.hosts import IN_FOLDER, Place
 from workbench import environment, errors
 from workbench.exit_status import FAILED
 from workbench.run import clocks, output
+from workbench.run.hosts import of_hosts, watched
 from workbench.run.launched import FOLDER as FOLDER
 from workbench.run.launched import PROGRESS, RUNS, Launched, record_name
 from workbench.run.launched import write_record as write_record
@@ -87,7 +89,12 @@ def command(spec: Launched, runtime: list[str], launcher: str | None) -> list[st
     """
     driver = drivers.get(spec.driver)
     words = [*pe_program(), *spec.arguments(), "--no-launch"]
-    return driver.command(Start(words, spec.pes, spec.own, runtime, launcher))
+    return driver.command(Start(words, spec.pes, spec.own, runtime, launcher, places_of(spec)))
+
+
+def places_of(spec: Launched) -> list[Place]:
+    """The PEs of each of the hosts that a run was given; empty if all are on this host."""
+    return spec.hosts.filled(spec.pes) if spec.hosts else []
 
 
 def command_for_all(
@@ -102,7 +109,7 @@ def command_for_all(
     """
     spec = specs[0]
     words = [*pe_program(), "batch", "-", "--no-launch"]
-    return spec.can.command(Start(words, spec.pes, spec.own, runtime, launcher))
+    return spec.can.command(Start(words, spec.pes, spec.own, runtime, launcher, places_of(spec)))
 
 
 def pinning(spec: Launched, launcher: str | None = None) -> list[str]:
@@ -201,10 +208,16 @@ def _monitored(
     writers = [getattr(spec, "checkpoint_writer", None) for spec in specs]
     parts += [aside(writer.path) for writer in writers if writer is not None]
     stopping = stopped_by_signals(progress.stop, stoppable)
-    with guarded(command, folder) as (process, remember), stopping:
+    program = pe_program()
+    with (
+        watched(specs, folder, program, progress) as hosts,
+        guarded(command, folder, of_hosts(hosts) if hosts else of_this_host()) as started,
+        stopping,
+    ):
+        process, remember = started
         for part in parts:
             remember(part)
-        monitor = Monitor(specs[0], pe_program(), progress, process, limit_s, remember)
+        monitor = Monitor(specs[0], program, progress, process, limit_s, remember, hosts)
         try:
             trouble = monitor.wait()
         finally:
@@ -234,7 +247,7 @@ def _print_notes(folder: Path) -> None:
         )
 
 
-def _around() -> dict[str, str]:
+def of_this_host() -> dict[str, str]:
     """What a PE cannot find out itself: the cores, if it is pinned, and what the user has set."""
     return {
         environment.CORES_VARIABLE: str(environment.cores_of_run()),
@@ -244,7 +257,7 @@ def _around() -> dict[str, str]:
 
 @contextmanager
 def guarded(
-    command: list[str], folder: Path
+    command: list[str], folder: Path, variables: Mapping[str, str] | None = None
 ) -> Iterator[tuple[subprocess.Popen[bytes], Callable[[Path], None]]]:
     """Start a launcher that ends if this process is killed, even by SIGKILL, at whatever moment.
 
@@ -254,6 +267,7 @@ def guarded(
     function that this yields, and shared memory of ranks that were killed while they started.
 
     What launcher and PEs write to the usual folder for temporary files lies in ``folder``.
+    ``variables``: for the launcher's environment; None: those of `of_this_host`.
 
     The guard is there first, and a shell that becomes the launcher writes its own number to the
     pipe: so no launcher is unknown to its guard.
@@ -269,7 +283,13 @@ def guarded(
     )
     end = f'[ -z "$group" ] || {{ {kill}; {_removing_orphans(folder)}; }}; {remove}'
     shell = ["/bin/sh", "-c", f"{wait}; {end}", str(folder)]
-    become = ["/bin/sh", "-c", 'echo group $$ >&0; exec "$@" </dev/null', "sh", *command]
+    become = [
+        "/bin/sh",
+        "-c",
+        'echo group $$ >&0; exec "$@" </dev/null',
+        "sh",
+        *in_folder(command, folder),
+    ]
     process = None
     with subprocess.Popen(shell, stdin=subprocess.PIPE, start_new_session=True) as guard:
         assert guard.stdin is not None
@@ -285,13 +305,20 @@ def guarded(
                     stdin=pipe,
                     stdout=log,
                     stderr=log,
-                    env=os.environ | {FOLDER: str(folder), "TMPDIR": str(folder), **_around()},
+                    env=os.environ
+                    | {FOLDER: str(folder), "TMPDIR": str(folder)}
+                    | dict(of_this_host() if variables is None else variables),
                     start_new_session=True,
                 )
             yield process, remember
         finally:
             if process is None or process.poll() is not None:
                 guard.kill()
+
+
+def in_folder(command: list[str], folder: Path) -> list[str]:
+    """A command, with the paths of files in the folder of the launch."""
+    return [word.replace(IN_FOLDER, f"{folder}/") for word in command]
 
 
 def escaped(path: Path) -> str:

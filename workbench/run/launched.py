@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any, Protocol
 
 from drivers.descriptor import Options
+from drivers.hosts import Hosts
 from workbench.run.replaced import write_text
 
 FOLDER = "MINIAPPS_RUN_FOLDER"  # environment variable: where a launched run keeps its files
 PROGRESS, RUNS = "progress", "runs.pickle"
+
+
+def launch_folder() -> Path | None:
+    """The folder of the launch that this process is a part of, on this host; None: of no launch."""
+    named = os.environ.get(FOLDER)
+    if named is None:
+        return None
+    here = own_folder(Path(named))
+    return here if here.exists() else Path(named)
+
+
+def own_folder(named: Path) -> Path:
+    """The folder of a launch on this host, where another host has it by its name in its place."""
+    return named.with_name(f"{named.name}-{os.uname().nodename}")
 
 
 def record_name(number: int) -> str:
@@ -42,6 +58,14 @@ class Launched(Protocol):
     @property
     def pes(self) -> int:
         """The number of processes."""
+
+    @property
+    def hosts(self) -> Hosts | None:
+        """The hosts of the processes, if they are named."""
+
+    @property
+    def folders(self) -> list[Path]:
+        """The folders of the files that processes read or write, which all hosts must share."""
 
     @property
     def warmup(self) -> int:

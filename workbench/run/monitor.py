@@ -6,37 +6,24 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from devices import system
-from devices.cpu import host_memory
-from workbench.plural import counted
+from workbench.run.host_processes import GRACE_S, HostProcesses, Lost, first_of
+from workbench.run.hosts import Host, synchronize
 from workbench.run.launched import Launched
-from workbench.run.processes import (
-    Stopped,
-    family,
-    name_of,
-    orphans,
-    parent_of,
-    process_state,
-    shared_files,
-    words_of,
-)
+from workbench.run.processes import family
 from workbench.run.progress_bar import ProgressBar
 from workbench.run.progress_file import ERRORS, FINISHING, STARTING, ProgressFile, first_error
 from workbench.run.stall import Stall
 
 LOG = "log"  # file beside the progress file: what the launcher and the PEs print
-PYTHON = Path(sys.executable).resolve().name  # of the processes of PEs
-# Between two checks of the run, and between two looks at all of its processes: more often while PEs
-# start. Where PEs use all cores, they wait for this process: 20 ms between checks cost them 2 %.
-CHECK_S, LOOK_S = 0.25, 1.0
-STARTING_CHECK_S, STARTING_LOOK_S = 0.02, 0.25
-GRACE_S = 1.0  # after a PE has failed, for the launcher to end the run itself
+# Between two checks of the run: more often while PEs start. Where PEs use all cores, they wait for
+# this process: 20 ms between checks cost them 2 %.
+CHECK_S, STARTING_CHECK_S = 0.25, 0.02
 
 
 def printed(log: Path) -> str:
@@ -48,7 +35,7 @@ class Monitor:
     """Monitors a launched run until it ends or must be killed.
 
     ``program``: the first words of a PE's command line; ``remember``: called with each file that
-    must be removed if this process is killed.
+    must be removed if this process is killed; ``hosts``: where the PEs are, if not on this host.
     """
 
     def __init__(
@@ -59,21 +46,16 @@ class Monitor:
         process: subprocess.Popen[bytes],
         limit_s: float | None,
         remember: Callable[[Path], None],
+        hosts: Sequence[Host] = (),
     ) -> None:
         self.log, self.errors = (progress.path.with_name(name) for name in (LOG, ERRORS))
         self.progress, self.process = progress, process
-        self.program, self.remember = list(program), remember
         self.bar = ProgressBar(f"{spec.app}, {spec.driver}", spec.warmup + spec.steps)
         self.stall = Stall(progress, limit_s)
-        self.killed = host_memory.out_of_memory_kills()  # before the run
-        self.lost: dict[int, float] = {}  # PEs whose process is gone, and when that was seen
+        self.hosts, here = hosts, 0 if hosts else spec.pes
+        self.here = HostProcesses(progress, here, program, self._processes, remember)
         self.failed: float | None = None  # when an error that a PE reports was first seen
-        self.stopped = Stopped()
-        self.looked = 0.0  # when all processes of the run were last looked at
-        self.born: dict[int, float] = {}  # processes of PEs, and when each was last seen
-        self.shared: set[Path] = set()  # files of the PEs' shared memory
         self.began_s: float | None = None  # when all PEs were seen to have begun their first step
-        self.settled = False  # all of these are known, since all PEs have begun to step
 
     def wait(self) -> str | None:
         """Wait for the end of the run; returns the failure that was found, if any."""
@@ -82,7 +64,8 @@ class Monitor:
                 trouble = self.check()
                 if trouble is not None:
                     return trouble
-                wait(CHECK_S if self.settled else STARTING_CHECK_S)
+                wait(CHECK_S if self.here.settled else STARTING_CHECK_S)
+        synchronize(self.hosts)
         self.check()  # even after status 0, which a PE that called exit(0) gives mpiexec
         return self._first_lost() or (self.process.returncode and self._lost_of_launcher()) or None
 
@@ -91,122 +74,53 @@ class Monitor:
         now = time.monotonic()
         slots = self.progress.slots()
         self.bar.update(max(slot.step for slot in slots))
-        gone = []
-        for pe, slot in enumerate(slots):
-            state = process_state(slot.pid) if slot.phase != STARTING else "R"
-            if state in "XZ" and slot.phase != FINISHING:
-                gone.append(pe)
-        self.lost = {pe: self.lost.get(pe, now) for pe in gone}
-        if self.lost and now - min(self.lost.values()) > GRACE_S:
+        self.here.find_lost(now)
+        lost = self._lost()
+        if lost and now - min(one.seen_s for one in lost.values()) > GRACE_S:
             return self._first_lost()
         if self.failed is None and self.errors.exists():
             self.failed = now
         if self.failed is not None and now - self.failed > GRACE_S:
             return first_error(self.errors) or "a PE failed, and could not write why"
-        stopped = self.stopped.check(now, [slot.pid for slot in slots if slot.phase != STARTING])
-        if stopped:
-            return self._of_process(stopped[0], "was stopped")
-        starting = any(slot.phase == STARTING for slot in slots)
-        if self.began_s is None and not starting:
+        if self.began_s is None and all(slot.phase != STARTING for slot in slots):
             self.began_s = now
-        due = now - self.looked > (LOOK_S if self.settled else STARTING_LOOK_S)
-        if due or not (starting or self.settled):
-            self.looked = now
-            trouble = self._look(now, starting)
-            if trouble is not None:
-                return trouble
-        return self.stall.check(now, slots)
-
-    def _look(self, now: float, starting: bool) -> str | None:
-        """Look at the launcher and its descendants; returns a description of a failure, if any.
-
-        A PE that has not begun to step has no slot, so its process is found by its command line, or
-        by its name if it has died and the launcher has not noticed. A process that a PE starts has
-        the PE's command line until it executes another program, and may end at any time.
-        """
-        states = {pid: process_state(pid) for pid in self._processes()}
-        self.stopped.check(now, states)
-        words = self.program
-        alike = [pid for pid in states if words_of(pid)[: len(words)] == words]
-        mine = [pid for pid in alike if parent_of(pid) not in (0, *alike)]
-        self.born |= dict.fromkeys(mine, now)
-        for pid, state in states.items():
-            if state == "Z" and name_of(pid) == PYTHON and parent_of(pid) not in alike:
-                self.born.setdefault(pid, now)
-        if not self.settled:
-            self._find_shared([*mine, *self.progress.forked()])
-            self.settled = not starting
-        died = [pid for pid, seen in self.born.items() if now - seen > GRACE_S]
-        if starting and died:
-            return f"a PE (process {died[0]}) died before its first step{self._out_of_memory()}"
-        return None
+        troubles = (check(now) for check in (self.here.check, *(host.check for host in self.hosts)))
+        return next(filter(None, troubles), None) or self.stall.check(now, slots)
 
     def _processes(self) -> list[int]:
         """The launcher, its descendants, and PEs that it has not started itself."""
         return [*family(self.process.pid), *self.progress.forked()]
 
-    def _of_process(self, pid: int, happened: str) -> str:
-        """What happened to a process: a PE that has begun to step, another one, or a lost PE."""
-        for pe, slot in enumerate(self.progress.slots()):
-            if slot.pid == pid and slot.phase == FINISHING:
-                return f"PE {pe} (process {pid}) {happened} after its last step"
-            if slot.pid == pid:
-                return f"PE {pe} (process {pid}) {happened} in step {slot.step}"
-        name = name_of(pid)
-        if name:
-            return f"{name} (process {pid}) {happened}"
-        return f"a PE (process {pid}) {happened} before its first step"
-
-    def _find_shared(self, pids: Sequence[int]) -> None:
-        """Find the files of shared memory of these processes, to remove them after a failure."""
-        for file in set().union(*map(shared_files, pids)) - self.shared:
-            self.shared.add(file)
-            self.remember(file)
+    def _lost(self) -> dict[int, Lost]:
+        """The PEs whose processes are gone, on all hosts."""
+        found = dict(self.here.lost)
+        for host in self.hosts:
+            found |= host.lost
+        return found
 
     def _first_lost(self) -> str | None:
-        """Name the PE whose process ended first.
-
-        Launchers kill the other PEs at once, so one check may find several ended. The launcher's
-        log names the first one.
-        """
-        if not self.lost:
+        """Name the PE whose process ended first, if any has."""
+        lost = self._lost()
+        if not lost:
             return None
-        log = printed(self.log)
-        named = [
-            pe
-            for pe in self.lost
-            if f"PID {self.progress.slot(pe).pid} " in log or f"request socket to node {pe} " in log
-        ]
-        pe = min(named or self.lost, key=lambda pe: (self.lost[pe], pe))
-        return self._of_process(self.progress.slot(pe).pid, "died") + self._out_of_memory()
+        memory = [self.here.out_of_memory(), *(host.memory for host in self.hosts)]
+        return first_of(lost, printed(self.log)).words + next(filter(None, memory), "")
 
     def _lost_of_launcher(self) -> str | None:
         """Name the PE that the launcher has seen die before its first or after its last step."""
         died = re.search(r"\bPID (\d+) ", printed(self.log))
         if died is None:
             return None
-        return self._of_process(int(died[1]), "died") + self._out_of_memory()
-
-    def _out_of_memory(self) -> str:
-        """That the kernel has killed processes meanwhile, the likely cause if one has died."""
-        killed = host_memory.out_of_memory_kills() - self.killed
-        if killed <= 0:
-            return ""
-        many = counted(killed, "process")
-        return f"; meanwhile the kernel has killed {many} of this host, as memory ran out"
+        return self.here.happened(int(died[1]), "died") + self.here.out_of_memory()
 
     def end_all(self) -> None:
         """Kill the remaining processes of the run on this host, and remove what they share."""
         self.bar.close()
         if self.process.poll() is None:
-            self._find_shared(self._processes())
+            self.here.find_shared(self._processes())
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        for slot in self.progress.slots():
-            if slot.pid and process_state(slot.pid) not in "XZ":
-                with suppress(ProcessLookupError):
-                    os.kill(slot.pid, signal.SIGKILL)
+        self.here.kill()
         ended = all(slot.phase == FINISHING for slot in self.progress.slots())
         if self.process.wait() or not ended:  # a PE that calls exit(0) gives mpiexec status 0
-            for file in self.shared | orphans(self.progress.opened):
-                file.unlink(missing_ok=True)
+            self.here.remove_shared()

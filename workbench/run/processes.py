@@ -153,6 +153,17 @@ def family(pid: int) -> list[int]:
     return found
 
 
+def processes_with(name: str, value: str) -> list[int]:
+    """The processes of this user whose environment has a variable of this value."""
+    wanted = f"{name}={value}"
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if wanted in (folder / "environ").read_text(errors="surrogateescape").split("\0"):
+                found.append(int(folder.name))
+    return found
+
+
 def parent_of(pid: int) -> int:
     """The parent of a process; 0 if it does not exist."""
     words = system.stat_of(pid)[1]

@@ -3,7 +3,8 @@
 The file has one slot per PE and is mapped into memory by the launching process and all PEs. Writing
 a slot takes less than a microsecond and no message, so PEs do it every round. Fields are written
 one by one, because the launching process may read at any time and `struct.pack_into` would clear a
-slot first. PEs on other hosts have no such file; only mpiexec or charmrun monitors them.
+slot first. On other hosts, PEs have a file of the same kind, which a watcher mirrors
+(`host_watcher`).
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import faulthandler
 import mmap
 import os
 import pickle
+import re
 import signal
 import struct
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
@@ -26,6 +29,9 @@ from drivers.waits import Wait
 from workbench.errors import explained, tell
 
 ERRORS = "errors"  # file beside the progress file, with a line from each PE that failed
+# The names of files beside it that reach the launching process from other hosts. PEs append to the
+# first two; the others are whole when they have their name.
+MIRRORED = re.compile(r"errors|notes|record-\d+\.json|waits-\d+|stack-\d+")
 FORKED = "forked"  # files beside it, with a number: a PE that no process of the launch has started
 SLOT = struct.Struct("=qqdq")  # pid, step, time of the last change, phase
 # After the slots: whether PEs must write what their blocks wait for, and whether they are to stop.
@@ -77,6 +83,19 @@ class ProgressFile:
         self.reals[at + 2] = monotonic()  # the same clock in all processes
         self.integers[at + 3] = phase
 
+    def mirror(self, pe: int, step: int, phase: int, changed: float) -> None:
+        """Write the slot of a PE of another host, whose process is none of this host's."""
+        at = FIELDS * pe
+        self.integers[at + 1] = step
+        self.reals[at + 2] = changed
+        self.integers[at + 3] = phase
+
+    def signal(self, pe: int) -> None:
+        """Make a PE of this host write its stack, if it has said that it can."""
+        with suppress(ProcessLookupError):
+            if self.slot(pe).pid and self.stack(pe) is not None:  # else it would end the process
+                os.kill(self.slot(pe).pid, signal.SIGUSR1)
+
     def slot(self, pe: int) -> Slot:
         """The current contents of a PE's slot."""
         return Slot(*SLOT.unpack_from(self.memory, SLOT.size * pe))
@@ -112,7 +131,7 @@ class ProgressFile:
 
     def answer(self, pe: int) -> None:
         """Write what the blocks of a PE wait for, if asked and not yet done."""
-        if self.integers[FIELDS * self.pes] and not self._answer(pe).exists():
+        if self.asked() and not self._answer(pe).exists():
             aside = self._answer(pe).with_suffix(".part")
             aside.write_bytes(pickle.dumps(self.waits[pe]()))
             aside.rename(self._answer(pe))
@@ -133,6 +152,10 @@ class ProgressFile:
     def ask(self) -> None:
         """Ask all PEs what their blocks wait for."""
         self.integers[FIELDS * self.pes] = 1
+
+    def asked(self) -> bool:
+        """Whether they are asked that."""
+        return bool(self.integers[FIELDS * self.pes])
 
     def silent(self) -> list[int]:
         """The PEs that have not answered yet."""

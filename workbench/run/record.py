@@ -83,9 +83,10 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float | None) -> dict[str, 
         "versions": versions() | outcome.versions,
         "environment": environment.set_variables(),
         "host": host(),
+        "hosts": environment.hosts(),
         "gpu": outcome.gpu,
         "transport": outcome.transport,
-        "oversubscribed": outcome.pes > environment.cores_of_run(),
+        "oversubscribed": environment.oversubscribed(outcome.pes),
     }
     record = in_lines(record)
     shape = {**RECORD, **(dict(MEASURED) if timed else {})}

@@ -17,6 +17,7 @@ import kernels
 import miniapps
 from devices import backend as device
 from drivers.descriptor import Balancing, Driver, Options
+from drivers.hosts import Hosts, hosts, require_places
 from drivers.job import Job, Store
 from miniapps.audit import MOST_ROUNDS, MOST_SAMPLES, SEEDS, AuditPlan
 from miniapps.decomposition import Layout
@@ -25,6 +26,7 @@ from workbench.arguments import destination, driver_option_names, grouped
 from workbench.run import checkpointing
 from workbench.run.checkpoint import Hdf5Checkpoints, Resumed, read_checkpoint
 from workbench.run.durations import MINUTES, Duration, duration
+from workbench.run.launched import Launched
 from workbench.run.shapes import unprintable
 from workbench.run.writable import check_writable, require_apart
 
@@ -213,6 +215,15 @@ class RunSpec:
         group=CHECKPOINTS,
         metavar="FILE.h5",
     )
+    hosts: Hosts | None = parameter(
+        "--hosts",
+        None,
+        hosts,
+        "that have the PEs, and how many each may have: a list, or the name of a file with one in "
+        "each line; default: this one",
+        group=RUN,
+        metavar="a:2,b:2",
+    )
     _: KW_ONLY
     own: Options  # the driver's own
     parts: int | None = None  # of the domain, for drivers with one PE; None: from ``pe_grid``
@@ -345,6 +356,8 @@ class RunSpec:
         }
         line = ["run", self.app]
         for field in grouped(RunSpec):
+            if field.name == "hosts":
+                continue  # which PEs need not know
             value = settled.get(field.name, getattr(self, field.name))
             newer = field.metadata["group"] in (AUDITS, CHECKPOINTS)
             new = newer or field.name == "hash_every"
@@ -409,6 +422,13 @@ class RunSpec:
         for name, asked in wanted.items():
             require(not asked or self.output is not None, name, asked, "needs --output FILE.h5")
 
+    @property
+    def folders(self) -> list[Path]:
+        """The folders of these files, which all hosts must share."""
+        files = [*self.files().values(), self.resume, self.timings]
+        folders = [file if file.is_dir() else file.parent for file in files if file is not None]
+        return [folder.resolve() for folder in folders]
+
     def files(self) -> dict[str, Path | None]:
         """The files that the run reads and writes, by option."""
         files = {"--output": self.output, "--checkpoint": self.checkpoint}
@@ -425,6 +445,7 @@ class RunSpec:
         require(1 <= self.odf <= MOST_PES, "--odf", self.odf, allowed)
         require(self.steps >= 1, "--steps", self.steps, "must be 1 or more")
         require(self.warmup >= 0, "--warmup", self.warmup, "must be 0 or more")
+        check_hosts(self)
         can, allowed = self.can, only_with(lambda driver: driver.over_decomposition)
         require(can.over_decomposition or self.odf == 1, "--odf", self.odf, allowed)
         self._check_device()
@@ -530,4 +551,18 @@ def _pes(options: Namespace) -> int:
         allowed = f"--driver {options.driver} has one PE; use --pe-grid to cut the problem"
         require(options.pes in (None, 1), "-n", options.pes, allowed)
         return 1
-    return math.prod(options.pe_grid or (1,)) if options.pes is None else options.pes
+    if options.pes is not None:
+        return int(options.pes)
+    if options.pe_grid is None and options.hosts is not None:
+        return int(options.hosts.pes)
+    return math.prod(options.pe_grid or (1,))
+
+
+def check_hosts(spec: Launched) -> None:
+    """Raise InputError unless a driver can have its PEs on the hosts that a user has named."""
+    if spec.hosts is not None:
+        named, one = str(spec.hosts), drivers.get(spec.driver).one_process
+        require(not one, "--hosts", named, only_with(lambda driver: not driver.one_process))
+        why = spec.own.not_on_hosts()
+        require(why is None, "--hosts", named, str(why))
+        require_places(spec.hosts, spec.pes)

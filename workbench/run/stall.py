@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
-from contextlib import suppress
 
 from drivers.waits import Wait, sentences
 from workbench.run.processes import SUSPENDED_S
@@ -43,7 +40,7 @@ class Stall:
         quiet = now - self.last_change
         if quiet <= self._limit(slots):
             return None
-        busy = self._ask(slots)
+        busy = self._ask()
         waits = self.progress.answers()
         stuck = not busy and self._is_deadlock(slots, waits)
         said = [*busy, *sentences(waits)]
@@ -77,16 +74,14 @@ class Stall:
         still = self.progress.slots() == slots
         return still and not finishing and not any(wait.computes for wait in waits)
 
-    def _ask(self, slots: list[Slot]) -> list[str]:
+    def _ask(self) -> list[str]:
         """Ask PEs what their blocks wait for; for each that does not answer, the code it runs."""
         self.progress.ask()
         end = time.monotonic() + ANSWER_S
         while (silent := self.progress.silent()) and time.monotonic() < end:
             time.sleep(0.05)
         for pe in silent:
-            with suppress(ProcessLookupError):
-                if self.progress.stack(pe) is not None:  # else the signal would end the process
-                    os.kill(slots[pe].pid, signal.SIGUSR1)
+            self.progress.signal(pe)
         time.sleep(STACK_S if silent else 0.0)
         return [f"PE {pe} does not answer; it is in {self._place(pe)}" for pe in silent]
 

@@ -5,14 +5,27 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 from functools import cache
+from hashlib import sha256
+
+from workbench import FOLDER
 
 PACKAGES = ("parallel-miniapps", "numpy", "numba", "mpi4py", "charm4py", "h5py")
+SOURCES = "devices", "kernels", "miniapps", "drivers", "communication", "workbench"
 
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that affect results and speed."""
     found = {name: version(name) or "not installed" for name in PACKAGES}
     return {"python": platform.python_version()} | found
+
+
+def source_digest() -> str:
+    """A hash of the source of this program, in 12 digits: checkouts differ, not their versions."""
+    found = sha256()
+    for package in SOURCES:
+        for file in sorted((FOLDER / package).rglob("*.py")):
+            found.update(file.read_bytes())
+    return found.hexdigest()[:12]
 
 
 @cache
