@@ -33,7 +33,9 @@ from workbench.run.versions import source_digest, versions
 
 REMOTE = "remote"  # file in the folder of a run: what begins every command on another host
 SHELL_VARIABLE = "MINIAPPS_REMOTE_SHELL"  # such as `ssh -p 2222`
-PASSED = ("PYTHONPATH", "LD_LIBRARY_PATH", "TMPDIR")  # variables, besides this program's own
+# Variables that commands on other hosts get, besides those that change results or speed. Others
+# may be secret, and the words of a command are not.
+PASSED, BEGINNINGS = ("PYTHONPATH", "LD_LIBRARY_PATH", "TMPDIR"), ("MINIAPPS_", "MPI4PY_")
 START_S = 60.0  # for the watcher of a host to answer
 BEAT_S = 0.25
 SILENT_S = 10.0  # without a line from the watcher of a host
@@ -198,7 +200,7 @@ def of_hosts(found: Sequence[Host]) -> dict[str, str]:
 
 def beginning(variables: dict[str, str]) -> str:
     """What begins a command on another host: the folder and the variables that it shall have."""
-    own = {name: value for name, value in os.environ.items() if name.startswith("MINIAPPS_")}
+    own = {name: value for name, value in os.environ.items() if name.startswith(BEGINNINGS)}
     passed = {name: os.environ[name] for name in PASSED if name in os.environ}
     every = own | passed | environment.set_variables() | variables
     words = [f"{name}={value}" for name, value in every.items()]
