@@ -27,11 +27,13 @@ from devices.cpu import host_memory
 from workbench import environment
 from workbench.run.host_processes import HostProcesses
 from workbench.run.launched import FOLDER, PROGRESS, RUNS, own_folder
-from workbench.run.processes import processes_with
+from workbench.run.processes import end_proxies, processes_with, remove_orphans
 from workbench.run.progress_file import FINISHING, MIRRORED, ProgressFile
 from workbench.run.versions import source_digest, versions
 
-START = "from workbench.run.host_watcher import main; main()"  # what Python runs on a host
+# What Python runs on a host, and after a watcher that was killed.
+START = "from workbench.run.host_watcher import main; main()"
+CLEAN = "import sys, pathlib, workbench.run.host_watcher as w; w.clean(pathlib.Path(sys.argv[1]))"
 CHECK_S = 0.25
 ANSWERED_S = 1.0  # for PEs to say what their blocks wait for; less than `Stall` waits for that
 CUT_S = 20.0  # without a line from the launching process: one of the two hosts is cut off
@@ -124,20 +126,37 @@ class HostWatcher:
 
     def end(self) -> None:
         """Leave no process of the run on this host, no memory that they share, and no file."""
-        running = self._processes()
-        self.here.find_shared(running)
-        end = time.monotonic() + END_S
-        while running and time.monotonic() < end:
-            for pid in running:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.02)
-            running = self._processes()
+        self.here.find_shared(self._processes())
+        kill_all(self.base)
         begun = [slot for slot in self.progress.slots() if slot.pid]
         if any(slot.phase != FINISHING for slot in begun) or len(begun) < self.here.pes:
             self.here.remove_shared()
         for folder in self.made:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def kill_all(base: Path) -> None:
+    """Kill the processes of the run on this host whose folder the launching process has so named.
+
+    Others are left that have been started meanwhile, so it looks until there is none.
+    """
+    end_proxies(processes_with(FOLDER, str(base)))
+    end = time.monotonic() + END_S
+    while (running := processes_with(FOLDER, str(base))) and time.monotonic() < end:
+        for pid in running:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def clean(base: Path) -> None:
+    """Do what a watcher does at its end that has been killed."""
+    kill_all(base)
+    for folder in (own_folder(base), base):
+        if folder.exists():
+            remove_orphans((folder / RUNS).stat().st_ctime)
+            shutil.rmtree(folder, ignore_errors=True)
+            return
 
 
 def _ignore(_: Path) -> None:

@@ -26,7 +26,7 @@ from miniapps.parameters import InputError, require
 from workbench import environment
 from workbench.plural import counted
 from workbench.run.host_processes import Lost
-from workbench.run.host_watcher import START
+from workbench.run.host_watcher import CLEAN, START
 from workbench.run.launched import RUNS, Launched
 from workbench.run.progress_file import MIRRORED, ProgressFile
 from workbench.run.versions import source_digest, versions
@@ -56,18 +56,23 @@ class Host:
         self.heard_s = time.monotonic()
         self.news = threading.Condition()
         self.progress: ProgressFile | None = None
-        shell = [*shlex.split(os.environ.get(SHELL_VARIABLE, "ssh")), self.name]
-        if self.name in ("localhost", os.uname().nodename):
-            shell = ["/bin/sh", "-c"]
-        program = f"{remote} {shlex.join([sys.executable, '-P', '-c', START, driver])}"
+        self.remote = remote
         self.process = subprocess.Popen(
-            [*shell, program],
+            self._command(START, driver),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
         threading.Thread(target=self._read, daemon=True).start()
+
+    def _command(self, program: str, argument: str) -> list[str]:
+        """The command that runs a Python program on the host."""
+        shell = [*shlex.split(os.environ.get(SHELL_VARIABLE, "ssh")), self.name]
+        if self.name in ("localhost", os.uname().nodename):
+            shell = ["/bin/sh", "-c"]
+        words = [sys.executable, "-P", "-c", program, argument]
+        return [*shell, f"{self.remote} {shlex.join(words)}"]
 
     def _read(self) -> None:
         """Read what the watcher writes, until it ends."""
@@ -139,9 +144,15 @@ class Host:
 
     def end(self, limit_s: float) -> None:
         """Wait until the watcher has ended, if it does in time."""
-        self.answer("ended", limit_s)
+        heard = self.facts and time.monotonic() - self.heard_s < SILENT_S
+        self.answer("ended", limit_s if heard else 0.0)
+        ended = self.said.get("ended", False)
         self.process.kill()
         self.process.wait()
+        if heard and not ended and self.progress is not None:
+            command = self._command(CLEAN, str(self.progress.path.parent))
+            with suppress(subprocess.TimeoutExpired):
+                subprocess.run(command, capture_output=True, timeout=END_S, check=False)
 
 
 @contextmanager
@@ -179,7 +190,7 @@ def watched(
             host.tell({"end": True})
         limit = time.monotonic() + END_S
         for host in found:
-            host.end(max(0.0, limit - time.monotonic()) if host.facts else 0.0)
+            host.end(max(0.0, limit - time.monotonic()))
 
 
 def of_hosts(found: Sequence[Host]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from devices import system
 from workbench.run.host_processes import GRACE_S, HostProcesses, Lost, first_of
 from workbench.run.hosts import Host, synchronize
 from workbench.run.launched import Launched
-from workbench.run.processes import family
+from workbench.run.processes import end_proxies, family
 from workbench.run.progress_bar import ProgressBar
 from workbench.run.progress_file import ERRORS, FINISHING, STARTING, ProgressFile, first_error
 from workbench.run.stall import Stall
@@ -100,17 +100,25 @@ class Monitor:
 
     def _first_lost(self) -> str | None:
         """Name the PE whose process ended first, if any has."""
-        lost = self._lost()
+        lost, log = self._lost(), printed(self.log)
+        node = re.search(r"request socket to node (\d+) '(.+)'", log) if self.hosts else None
+        if node is not None and int(node[1]) not in lost:  # the others were ended by charmrun
+            step = self.progress.slot(int(node[1])).step
+            return f"PE {node[1]} (on {node[2]}) died in step {step}"
         if not lost:
             return None
         memory = [self.here.out_of_memory(), *(host.memory for host in self.hosts)]
-        return first_of(lost, printed(self.log)).words + next(filter(None, memory), "")
+        return first_of(lost, log).words + next(filter(None, memory), "")
 
     def _lost_of_launcher(self) -> str | None:
         """Name the PE that the launcher has seen die before its first or after its last step."""
-        died = re.search(r"\bPID (\d+) ", printed(self.log))
+        died = re.search(r"\bPID (\d+) (?:(?:RUNNING AT|on node) (\w+))?", printed(self.log))
         if died is None:
             return None
+        if self.hosts:
+            last = all(slot.phase == FINISHING for slot in self.progress.slots())
+            when = "after its last step" if last else "before its first step"
+            return f"a PE (process {died[1]} on {died[2]}) died {when}"
         return self.here.happened(int(died[1]), "died") + self.here.out_of_memory()
 
     def end_all(self) -> None:
@@ -118,6 +126,7 @@ class Monitor:
         self.bar.close()
         if self.process.poll() is None:
             self.here.find_shared(self._processes())
+            end_proxies(self._processes())
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.here.kill()

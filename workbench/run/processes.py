@@ -24,6 +24,9 @@ SUSPENDED_S = 2.0  # between two checks: this process was suspended, and so, per
 SHARED = Path("/dev/shm")  # where MPI libraries keep the memory that ranks share
 # Names of their files: MPICH's and Open MPI's. Others may be a user's data, or installed libraries.
 SEGMENTS = "mpich_shm_*", "sm_segment.*", "vader_segment.*"
+# MPICH starts one on each host, which describes the host in a file that only its end removes.
+PROXY, TOPOLOGIES = "hydra_pmi_proxy", Path("/tmp/hydra_hwloc_xmlfile_*")
+PROXY_S = 1.0  # for its end
 MAPPING_S = 1.0  # between the creation of such a file and its mapping, at most
 
 
@@ -190,13 +193,16 @@ def _is_segment(path: Path) -> bool:
 def orphans(since: float) -> set[Path]:
     """MPI's files of shared memory that no process has mapped: left by ranks that were killed.
 
-    Only those created after ``since``, in seconds since the epoch, by this user.
+    And files of MPICH's proxies, if none is there. Only those created after ``since``, in seconds
+    since the epoch, by this user.
     """
     found = _unmapped(since)
     if found:
         time.sleep(MAPPING_S)
         found &= _unmapped(since)
-    return found
+    proxies = (name_of(int(one.name)) == PROXY for one in Path("/proc").glob("[0-9]*"))
+    left = set(_made(TOPOLOGIES, since))
+    return found | left if left and not any(proxies) else found
 
 
 def remove_orphans(since: float) -> None:
@@ -205,13 +211,29 @@ def remove_orphans(since: float) -> None:
         file.unlink(missing_ok=True)
 
 
-def _unmapped(since: float) -> set[Path]:
-    """As `orphans`, and besides files that a process has just created and will map."""
-    found = set()
-    for file in (file for name in SEGMENTS for file in SHARED.glob(name)):
+def _made(pattern: Path, since: float) -> Iterator[Path]:
+    """The files with such names that this user has created since then."""
+    for file in pattern.parent.glob(pattern.name):
         with suppress(OSError):
             status = file.stat()
             if status.st_uid == os.getuid() and status.st_ctime >= since:
-                found.add(file)
+                yield file
+
+
+def end_proxies(pids: Iterable[int]) -> None:
+    """Let MPICH's proxies among some processes end their ranks and remove their files."""
+    proxies = [pid for pid in pids if name_of(pid) == PROXY]
+    for pid in proxies:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+            os.kill(pid, signal.SIGCONT)
+    end = time.monotonic() + PROXY_S
+    while time.monotonic() < end and any(process_state(pid) not in "XZ" for pid in proxies):
+        time.sleep(0.01)
+
+
+def _unmapped(since: float) -> set[Path]:
+    """As `orphans`, and besides files that a process has just created and will map."""
+    found = {file for name in SEGMENTS for file in _made(SHARED / name, since)}
     mapped = (shared_files(int(one.name)) for one in Path("/proc").glob("[0-9]*"))
     return found.difference(*mapped) if found else found
