@@ -75,6 +75,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     words = "leave out tests that start processes, and those that compute for seconds"
     parser.addoption("--quick", action="store_true", help=words)
     parser.addoption("--require-browser", action="store_true", help="also where no browser is")
+    parser.addoption("--require-hosts", action="store_true", help="also without virtual hosts")
     for layer in skips.LAYERS:
         words = f"fail where kernels for a GPU cannot be checked {layer.does}"
         parser.addoption(f"--require-{layer.name}", action="store_true", help=words)

@@ -26,6 +26,7 @@ import drivers
 NO_CHARM = r"charm4py is not installed \(no wheel|No module named '(charm4py|charmrun)'"
 NAMES_CHARM = r"\[.*\bcharm\b.*\]|charmrun"
 NO_ISOLATION = "the kernel does not let this user isolate programs"
+NO_HOSTS = "there are no virtual hosts"
 NO_BROWSER = "there is no chromium to open the page in"
 
 
@@ -131,6 +132,7 @@ def must_fail(why: str, option: Callable[[str], Any]) -> str | None:
     excused = layer and layer[0] in ("gpu", "stub")
     excused = excused or re.search(NO_CHARM, why) is not None
     excused = excused or NO_ISOLATION in why
+    excused = excused or (NO_HOSTS in why and not option("--require-hosts"))
     excused = excused or (NO_BROWSER in why and not option("--require-browser"))
     return "--no-skips" if option("--no-skips") and not excused else None
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from devices import system, variables
@@ -11,6 +13,7 @@ from devices import system, variables
 CORES_VARIABLE = "MINIAPPS_CORES"  # set by the launching process for the PEs
 SET_VARIABLE = "MINIAPPS_SET"  # likewise: `set_variables` of the launching process
 HOSTS_VARIABLE = "MINIAPPS_HOSTS"  # likewise, if it was given hosts: name, PEs and cores of each
+PIN_VARIABLE = "MINIAPPS_PIN"  # likewise: each PE takes a core of its host
 SLURM_CORES = "SLURM_JOB_CPUS_PER_NODE"  # such as 4(x2),3
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -84,6 +87,15 @@ def core_numbers() -> list[int]:
         return _siblings(number).index(number), number
 
     return sorted(os.sched_getaffinity(0), key=order)
+
+
+def take_core(folder: Path) -> None:
+    """Pin this process to a core of its host that no other PE with this folder has taken."""
+    for number in core_numbers():
+        with suppress(FileExistsError):
+            (folder / f"core-{number}").touch(exist_ok=False)
+            os.sched_setaffinity(0, {number})
+            return
 
 
 def _siblings(number: int) -> list[int]:

@@ -139,7 +139,7 @@ def _record(
         "versions": versions() | world.versions,
         "environment": environment.set_variables(),
         "host": record.host(),
-        "hosts": environment.hosts(),
+        **({"hosts": environment.hosts()} if environment.hosts() else {}),
         "oversubscribed": environment.oversubscribed(spec.pes),
     }
     return dict(in_lines(made))

@@ -15,7 +15,7 @@ import communication
 from communication.catalogue import CATALOGUE, LATENCY, OVERLAP, RATE, Benchmark
 from workbench.plural import counted
 from workbench.quoting import csv_of
-from workbench.run.record import DISTURBED, disturbed, disturber
+from workbench.run.record import DISTURBED, crowded, disturbed, disturber
 
 SIZE_WIDTH, WIDTH, NARROW = 10, 18, 12  # of OMB's columns
 Value = Callable[[dict[str, Any]], float | int | None]
@@ -140,8 +140,7 @@ def warnings(records: Sequence[dict[str, Any]]) -> Iterator[str]:
     if disturbed(worst) > DISTURBED:
         yield f"DISTURBED: {disturber(worst)}; times are too long"
     if worst["oversubscribed"]:
-        cores = counted(worst["host"]["cores"], "core")
-        yield f"oversubscribed: {worst['pes']} ranks on {cores}; no speed to quote"
+        yield f"oversubscribed: {crowded(worst, 'rank')}; no speed to quote"
 
 
 def _half_width(row: dict[str, Any]) -> float | None:

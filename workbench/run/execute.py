@@ -137,6 +137,8 @@ def require_pinnable(spec: RunSpec, launcher: str | None) -> None:
     allowed = "not with --launcher, whose options are not known: give them after --"
     require(launcher is None, "--pin", "given", allowed)
     cores = environment.cores()
+    if spec.hosts:  # each has its own, which are counted at the start
+        return
     allowed = f"{spec.pes} PEs do not fit on {counted(cores, 'core')}"
     require(spec.pes <= cores, "--pin", "given", allowed)
 
@@ -193,6 +195,8 @@ def execute_all(
     folder = launch_folder()
     if folder is not None:
         launch.keep_notes(folder)
+        if environment.PIN_VARIABLE in os.environ:
+            environment.take_core(folder)
     name, loaded = specs[0].driver, False
 
     def runs() -> Iterator[tuple[Job, Report]]:

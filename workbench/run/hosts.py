@@ -246,7 +246,7 @@ def _require_equal(what: str, first: str, mine: object, host: str, theirs: objec
 
 
 def _require_room(spec: Launched, found: Sequence[Host]) -> None:
-    """Raise InputError unless each host has the shared memory that its PEs need to start."""
+    """Raise InputError unless each host has the shared memory, and the cores, that PEs need."""
     driver = drivers.get(spec.driver)
     needed = 0 if driver.by_files else driver.shared_bytes
     for host in found:
@@ -256,6 +256,10 @@ def _require_room(spec: Launched, found: Sequence[Host]) -> None:
             f"{counted(host.pes, 'PE')}, has {free / 1e6:.3g} MB free in /dev/shm"
         )
         require(needed * host.pes <= free, "--hosts", host.name, allowed)
+        cores = host.facts["cores"]
+        fits = host.pes <= cores or environment.PIN_VARIABLE not in os.environ
+        allowed = f"{counted(host.pes, 'PE')} do not fit on {counted(cores, 'core')} of {host.name}"
+        require(fits, "--pin", "given", allowed)
 
 
 def _begin(
@@ -292,9 +296,9 @@ def _begin(
         for host in found:
             ready = host.answer("unshared", limit - time.monotonic())
             require(ready, "--hosts", host.name, f"cannot be used: {host.trouble}")
-            unseen = [Path(path).parent for path in host.said["unshared"]]
-            allowed = "must be a folder that all hosts share"
-            require(not unseen, "--hosts", host.name, f"does not see {unseen[:1]}: {allowed}")
+            for path in host.said["unshared"]:
+                allowed = f"does not see {Path(path).parent}: must be a folder that all hosts share"
+                raise InputError("--hosts", host.name, allowed)
     finally:
         for name in names:
             name.unlink(missing_ok=True)

