@@ -70,6 +70,11 @@ class Result:
         return any(record["oversubscribed"] for record in self.records)
 
     @property
+    def hosts(self) -> int:
+        """The number of hosts that had PEs."""
+        return max(len(record.get("hosts", [])) or 1 for record in self.records)
+
+    @property
     def disturbed(self) -> int:
         """The number of trials that other programs disturbed."""
         return sum(disturbed(record) > DISTURBED for record in self.records)

@@ -131,6 +131,18 @@ def pe_axis(axes: Any, pes: Sequence[int], title: str = "PEs") -> None:
     axes.set_xlabel(title)
 
 
+def host_edge(axes: Any, found: Sequence[Result]) -> None:
+    """Draw where PEs begin to be on several hosts, if some points are on one and some are not."""
+    one = [result.pes for result in found if result.hosts == 1]
+    several = [result.pes for result in found if result.hosts > 1]
+    if one and several:
+        edge = math.sqrt(max(one) * min(several))
+        axes.axvline(edge, color="grey", linewidth=0.8, linestyle=":")
+        where = axes.get_xaxis_transform()
+        for text, side in (("one host ", "right"), (" several hosts", "left")):
+            axes.text(edge, 1.0, text, transform=where, ha=side, va="bottom", fontsize=7)
+
+
 def decimal_log_axis(axis: Any, low: float, high: float, set_limits: Callable[..., Any]) -> None:
     """Set a decimal logarithmic axis from ``low`` to ``high``, with plain numbers at its ticks."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter

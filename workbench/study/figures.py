@@ -35,6 +35,7 @@ from workbench.study.drawing import (
     draw_line,
     draw_steps,
     error_bars,
+    host_edge,
     new_figure,
     pe_axis,
     steps_ms,
@@ -164,6 +165,7 @@ def step_time_figure(found: list[Result], weak: bool) -> Any:
         _draw_ideal(axes, {pes: seconds * 1e3 for pes, seconds in ideal.items()})
     axes.set_yscale("log")
     pe_axis(axes, [result.pes for result in found])
+    host_edge(axes, found)
     low, high = bounds_of(steps_ms(found))
     decimal_log_axis(
         axes.yaxis, min([low, *(1e3 * t for t in ideal.values())]), high, axes.set_ylim
@@ -203,6 +205,7 @@ def speedup_figure(found: list[Result], weak: bool) -> Any:
     _draw_ideal(axes, ideal)
     axes.set_yscale("log")
     pe_axis(axes, pes)
+    host_edge(axes, found)
     low, high = bounds_of([row.speedup for row in rows])
     decimal_log_axis(axes.yaxis, low, max(high, ideal[pes[-1]]), axes.set_ylim)
     axes.set_ylabel("scaled speed-up" if weak else "speed-up")
@@ -262,6 +265,7 @@ def efficiency_figure(found: list[Result], weak: bool) -> Any:
     _draw_configurations(axes, found, rows, lambda row: row.efficiency)
     axes.axhline(1.0, color="black", linewidth=1, linestyle="--", label="ideal")
     pe_axis(axes, [row.result.pes for row in rows])
+    host_edge(axes, found)
     axes.set_ylim(0, 1.08 * max(1.0, bounds_of([row.efficiency for row in rows])[1]))
     axes.set_ylabel("parallel efficiency")
     draw_legend(figure, axes, False)

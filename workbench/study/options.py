@@ -18,6 +18,7 @@ from typing import Any
 import drivers
 import miniapps
 from drivers.descriptor import Balancing
+from drivers.hosts import hosts
 from miniapps.json_input import in_words
 from miniapps.parameters import InputError, contents, integer, require
 from workbench.arguments import SHARE, add_number, add_options, add_stall, typed
@@ -36,7 +37,7 @@ PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
 LONG_KEY = re.compile(rf"(?<![\w-]){PART}(?:[ \t]*+\.[ \t]*+{PART}){{{MOST_PARTS}}}")
 MATRIX = ("pes", "drivers", "odf", "balancers", "lb-periods")  # options that take a list
 ONLY_SLURM = ("--folder", "--sbatch")
-ONLY_HERE = ("--until-ci", "--max-noise", "--no-pin", "--stall", "--campaign")
+ONLY_HERE = ("--until-ci", "--max-noise", "--no-pin", "--stall", "--campaign", "--hosts")
 HALVINGS = 12
 ONLY_GRANULARITY = "only in a study of granularity"
 COMM = "comm"  # the kind of campaigns of communication benchmarks
@@ -147,6 +148,7 @@ def add_study_options(parser: Any, problem: Any) -> None:
     add_number(add, "--max-noise", SHARE, help, metavar="P%")
     add("--shuffle-seed", type=typed(int), default=0, metavar="N", help="of the order of runs")
     add("--force", action="store_true", help="also runs that do not fit into memory")
+    add("--hosts", type=typed(hosts), metavar="a:8,b:8", help="as of `miniapps run`")
     add("--no-pin", action="store_true", help="do not pin PEs to cores")
     add_stall(group)
     add(
@@ -231,7 +233,7 @@ def study_of(options: argparse.Namespace) -> Study:
         steps=steps,
         warmup=warmup,
         device=options.device or "cpu",
-        pes=options.pes or usual_pes(kind),
+        pes=options.pes or usual_pes(kind, options.hosts),
         drivers=options.drivers,
         odfs=_odfs(options),
         balancer_settings=_balancer_settings(options),
@@ -240,6 +242,7 @@ def study_of(options: argparse.Namespace) -> Study:
         shuffle_seed=options.shuffle_seed,
         most_steps=MOST_STEPS if options.max_steps is None else options.max_steps,
         lb_first=options.lb_first,
+        hosts=options.hosts,
         own_best=frozenset(f.name for f in fields(problem) if getattr(options, f.name) == "auto"),
     )
     for driver in study.drivers:

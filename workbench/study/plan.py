@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 import drivers
+from drivers.hosts import Hosts
 from miniapps.parameters import InputError, require
 from workbench import environment
 from workbench.run.cases import Case
@@ -59,6 +60,7 @@ class Study:
     shuffle_seed: int
     most_steps: int = MOST_STEPS
     lb_first: int | None = None
+    hosts: Hosts | None = None
     own_best: frozenset[str] = frozenset()
 
     def head(self) -> dict[str, Any]:
@@ -71,7 +73,9 @@ class Study:
             "warmup": self.warmup,
             "device": self.device,
             "shuffle_seed": self.shuffle_seed,
-        } | ({} if self.lb_first is None else {"lb_first": self.lb_first})
+            **({} if self.lb_first is None else {"lb_first": self.lb_first}),
+            **({} if self.hosts is None else {"hosts": str(self.hosts)}),
+        }
 
     def specs(self) -> list[RunSpec]:
         """The runs of one trial, each checked. Raises InputError if one is impossible."""
@@ -150,6 +154,7 @@ class Study:
 
     def _spec(self, problem: Any, steps: int, case: Case) -> RunSpec:
         shared = {name: getattr(self, name) for name in SHARED} | {"steps": steps}
+        shared["hosts"] = None if case.can.one_process else self.hosts
         return case.spec(self.app, problem, self.lb_first, **shared)
 
 
@@ -177,9 +182,12 @@ def case_of(point: dict[str, Any]) -> Case:
     return Case(*(point[name] for name in CASE))
 
 
-def usual_pes(kind: str) -> tuple[int, ...]:
-    """The default for ``--pes``: 1, 2, .. up to the cores in scaling studies; else all cores."""
-    cores = environment.cores()
+def usual_pes(kind: str, hosts: Hosts | None) -> tuple[int, ...]:
+    """The default for ``--pes``: 1, 2, .. up to the cores in scaling studies; else all cores.
+
+    On several hosts the places for PEs count.
+    """
+    cores = hosts.pes if hosts else environment.cores()
     if kind in ("strong", "weak"):
         return tuple(1 << n for n in range(cores.bit_length()))
     return (cores,)

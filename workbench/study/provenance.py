@@ -88,6 +88,8 @@ def _environment(campaign: Campaign) -> Iterator[tuple[str, list[str]]]:
     yield "steps", [f"{timed_steps(campaign.head)} timed, after {study['warmup']} of warm-up"]
     if "lb_first" in study:
         yield "first load-balancing step", [f"before step {study['lb_first']}"]
+    if "hosts" in study:
+        yield "hosts, and the PEs that each may have", [study["hosts"]]
     yield "trials", _trials(campaign)
     yield "shuffle seed", [str(study["shuffle_seed"])]
     yield "device", [study["device"]]

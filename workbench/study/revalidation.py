@@ -45,6 +45,7 @@ HEAD: Mapping[str, Any] = MappingProxyType(
             "device": NAME,
             "shuffle_seed": NUMBER,
             "lb_first?": COUNT.or_null(),
+            "hosts?": LINE,
         },
         "points": [{**CASE, "problem": PARAMETERS, "steps?": SEVERAL, "arguments": [LINE]}],
     }
