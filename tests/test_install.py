@@ -152,7 +152,9 @@ def test_wheel_holds_every_file_of_the_packages(wheel):
     assert {"workbench/study/report.html", "studies/published/charmpy.json"} <= expected
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
+        shell = archive.getinfo("drivers/remote_shell")
     assert held == expected
+    assert shell.external_attr >> 16 & 0o111 == 0o111  # launchers run it
     typed = {name.split("/")[0] for name in held if name.endswith(".py")} - {"studies"}
     assert {f"{package}/py.typed" for package in typed} <= held  # else checkers see no types
 

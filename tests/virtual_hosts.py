@@ -89,6 +89,15 @@ class VirtualHosts:
         self.bridge = ""
 
     def __enter__(self) -> Self:
+        try:
+            self._begin_all()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def _begin_all(self) -> None:
+        """Start all hosts, and wait until they are up."""
         for number in NETWORKS:
             with suppress(subprocess.CalledProcessError):  # another process has it
                 _run("ip", "link", "add", f"vh{number}", "type", "bridge")
@@ -107,11 +116,12 @@ class VirtualHosts:
         for name in self.names:
             while self.on(name, "true").returncode and time.monotonic() < end:
                 time.sleep(0.02)
-        return self
 
     def _begin(self, name: str, address: str) -> None:
         """Start a host."""
         namespace = f"{self.bridge}{name}"
+        with suppress(subprocess.CalledProcessError):  # left by tests that were killed
+            _run("ip", "netns", "delete", namespace)
         _run("ip", "netns", "add", namespace)
         _run("ip", "link", "add", namespace, "type", "veth", "peer", "eth0", "netns", namespace)
         _run("ip", "link", "set", namespace, "master", self.bridge, "up")
@@ -144,8 +154,9 @@ class VirtualHosts:
         for init in self.inits.values():
             init.kill()
             init.wait()
-        for name in self.inits:
-            _run("ip", "netns", "delete", f"{self.bridge}{name}")
+        for name in self.names:
+            with suppress(subprocess.CalledProcessError):
+                _run("ip", "netns", "delete", f"{self.bridge}{name}")
         _run("ip", "link", "delete", self.bridge)
 
     def inside(self, host: str) -> list[str]:

@@ -72,7 +72,7 @@ def command(start: Start) -> list[str]:
 def _on_hosts(mpiexec: str, places: Sequence[Place]) -> list[str]:
     """The options that start ranks on hosts. Raises InputError for an unknown launcher."""
     named = str(Hosts(places))
-    found = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, check=False)
+    found = subprocess.run([mpiexec, "--version"], capture_output=True, encoding="utf-8")
     if "HYDRA" in found.stdout:
         return ["-launcher", "ssh", "-launcher-exec", REMOTE_SHELL, "-hosts", named]
     allowed = f"is not known to {mpiexec}: it needs that of MPICH or Open MPI"

@@ -39,7 +39,7 @@ def execute(spec: CommSpec, show: Show) -> int:
     """
     folder = launch_folder()
     if folder is not None:
-        launch.keep_notes(folder)
+        launch.take_part(folder)
     runtime = communication.load(spec.driver)
 
     def session(world: World) -> int:

@@ -194,9 +194,7 @@ def execute_all(
     """
     folder = launch_folder()
     if folder is not None:
-        launch.keep_notes(folder)
-        if environment.PIN_VARIABLE in os.environ:
-            environment.take_core(folder)
+        launch.take_part(folder)
     name, loaded = specs[0].driver, False
 
     def runs() -> Iterator[tuple[Job, Report]]:

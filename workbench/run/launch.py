@@ -232,8 +232,10 @@ def _monitored(
     return Ended(trouble, process.returncode, step, monitor.began_s)
 
 
-def keep_notes(folder: Path) -> None:
-    """Let the launching process print what this process has to report."""
+def take_part(folder: Path) -> None:
+    """Let the launching process print what this process, a PE, has to report; pin it, if asked."""
+    if environment.PIN_VARIABLE in os.environ:
+        environment.take_core(folder)
     notes = logging.FileHandler(
         folder / NOTES, encoding="utf-8", errors="backslashreplace", delay=True
     )

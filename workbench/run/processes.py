@@ -158,11 +158,11 @@ def family(pid: int) -> list[int]:
 
 def processes_with(name: str, value: str) -> list[int]:
     """The processes of this user whose environment has a variable of this value."""
-    wanted = f"{name}={value}"
+    wanted = os.fsencode(f"{name}={value}")
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if wanted in (folder / "environ").read_text(errors="surrogateescape").split("\0"):
+            if wanted in (folder / "environ").read_bytes().split(b"\0"):
                 found.append(int(folder.name))
     return found
 

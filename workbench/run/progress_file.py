@@ -27,6 +27,7 @@ import drivers
 from drivers.job import RunError
 from drivers.waits import Wait
 from workbench.errors import explained, tell
+from workbench.run.launched import launch_folder
 
 ERRORS = "errors"  # file beside the progress file, with a line from each PE that failed
 # The names of files beside it that reach the launching process from other hosts. PEs append to the
@@ -203,7 +204,10 @@ def first_error(file: Path) -> str | None:
 
 
 def reopened(path: Path, pes: int) -> ProgressFile | NoProgressFile:
-    """Map the progress file in another process; `NoProgressFile` on another host."""
+    """Map the progress file in another process, on another host that of its own launch's folder."""
+    folder = launch_folder()
+    if folder is not None:
+        path = folder / path.name
     return ProgressFile(path, pes) if path.exists() else NoProgressFile()
 
 

@@ -6,10 +6,10 @@ import importlib.metadata
 import platform
 from functools import cache
 from hashlib import sha256
-
-from workbench import FOLDER
+from pathlib import Path
 
 PACKAGES = ("parallel-miniapps", "numpy", "numba", "mpi4py", "charm4py", "h5py")
+FOLDER = Path(__file__).resolve().parents[2]  # of the packages of this program
 SOURCES = "devices", "kernels", "miniapps", "drivers", "communication", "workbench"
 
 
