@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-PROGRAMS = "ip", "ssh", "sshd", "ssh-keygen", "unshare", "nsenter", "setsid"
+PROGRAMS = "ip", "ssh", "sshd", "ssh-keygen", "unshare", "nsenter", "setsid", "setpriv"
 ROOT = Path(__file__).parents[1]
 UP_S = 10.0
 NETWORKS = range(1, 250)  # of which one is free
@@ -120,8 +120,7 @@ class VirtualHosts:
     def _begin(self, name: str, address: str) -> None:
         """Start a host."""
         namespace = f"{self.bridge}{name}"
-        with suppress(subprocess.CalledProcessError):  # left by tests that were killed
-            _run("ip", "netns", "delete", namespace)
+        self._remove(namespace)  # left by tests that were killed
         _run("ip", "netns", "add", namespace)
         _run("ip", "link", "add", namespace, "type", "veth", "peer", "eth0", "netns", namespace)
         _run("ip", "link", "set", namespace, "master", self.bridge, "up")
@@ -139,7 +138,19 @@ class VirtualHosts:
         spaces = ["unshare", "-m", "-u", "-p", "-f", "--kill-child"]
         with (self.shared / f"log_{name}").open("wb") as log:
             self.inits[name] = subprocess.Popen(
-                ["setsid", "ip", "netns", "exec", namespace, *spaces, "sh", init],
+                [
+                    "setpriv",
+                    "--pdeathsig",
+                    "KILL",
+                    "setsid",
+                    "ip",
+                    "netns",
+                    "exec",
+                    namespace,
+                    *spaces,
+                    "sh",
+                    init,
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -155,9 +166,16 @@ class VirtualHosts:
             init.kill()
             init.wait()
         for name in self.names:
-            with suppress(subprocess.CalledProcessError):
-                _run("ip", "netns", "delete", f"{self.bridge}{name}")
+            self._remove(f"{self.bridge}{name}")
         _run("ip", "link", "delete", self.bridge)
+
+    def _remove(self, namespace: str) -> None:
+        """Remove what `_begin` has made, if it is there."""
+        for kind in ("link", "netns"):
+            with suppress(subprocess.CalledProcessError):
+                _run("ip", kind, "delete", namespace)
+        with suppress(FileNotFoundError):
+            Path(f"/run/{namespace}").rmdir()
 
     def inside(self, host: str) -> list[str]:
         """What begins a command that runs on a host, in the folder of this process."""

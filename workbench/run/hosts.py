@@ -28,6 +28,7 @@ from workbench.plural import counted
 from workbench.run.host_processes import Lost
 from workbench.run.host_watcher import CLEAN, START
 from workbench.run.launched import RUNS, Launched
+from workbench.run.processes import SUSPENDED_S
 from workbench.run.progress_file import MIRRORED, ProgressFile
 from workbench.run.versions import source_digest, versions
 
@@ -40,6 +41,7 @@ START_S = 60.0  # for the watcher of a host to answer
 BEAT_S = 0.25
 SILENT_S = 10.0  # without a line from the watcher of a host
 SYNCHRONIZED_S = 5.0
+EXIT_S = 2.0  # for its process to be gone
 END_S = 15.0  # for a watcher to end all that it watches
 
 
@@ -53,7 +55,7 @@ class Host:
         self.memory = ""  # that it ran out
         self.said: dict[str, Any] = {}  # the last answer to each question
         self.trouble: str | None = None
-        self.heard_s = time.monotonic()
+        self.heard_s = self.checked_s = time.monotonic()
         self.news = threading.Condition()
         self.progress: ProgressFile | None = None
         self.remote = remote
@@ -80,8 +82,10 @@ class Host:
         for line in self.process.stdout:
             with self.news:
                 self.heard_s = time.monotonic()
-                with suppress(ValueError):  # else it is what a shell prints at its start
-                    self._take(json.loads(line))
+                with suppress(ValueError):
+                    said = json.loads(line)
+                    if isinstance(said, dict):  # else it is what a shell prints at its start
+                        self._take(said)
                 self.news.notify_all()
         with self.news:
             self.said.setdefault("ended", False)
@@ -126,7 +130,10 @@ class Host:
         return name in self.said and value in (None, self.said[name])
 
     def check(self, now: float) -> str | None:
-        """What is wrong with this host, if anything."""
+        """What is wrong with this host, if anything; a pause of this process is no silence."""
+        if now - self.checked_s > SUSPENDED_S:
+            self.heard_s = now
+        self.checked_s = now
         if self.trouble is not None:
             return self.trouble + self.memory
         if now - self.heard_s > SILENT_S:
@@ -147,6 +154,8 @@ class Host:
         heard = self.facts and time.monotonic() - self.heard_s < SILENT_S
         self.answer("ended", limit_s if heard else 0.0)
         ended = self.said.get("ended", False)
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(EXIT_S if ended else 0.0)
         self.process.kill()
         self.process.wait()
         if heard and not ended and self.progress is not None:
