@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,9 +53,7 @@ def hosts(text: str) -> Hosts:
 
     A host without a number has one PE. Raises ValueError that says what is wrong.
     """
-    words = text.split(",")
-    if "/" in text or Path(text).is_file():
-        words = _lines(Path(text))
+    words = _lines(Path(text)) if "/" in text or os.path.isfile(text) else text.split(",")
     places = [_place(word.strip()) for word in words]
     names = [place.host for place in places]
     twice = next((name for name in names if names.count(name) > 1), None)

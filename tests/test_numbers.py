@@ -22,8 +22,8 @@ from miniapps.parameters import InputError, Number, Share, require_numbers
 
 # What an option may be read by besides a `Number`, as it reads no real number.
 NO_REALS = {
-    "Path", "balancer_names", "dimensions", "driver_name", "duration", "extents", "int", "integer",
-    "integer_or_auto", "names", "numbers", "str", "yes_or_no",
+    "Path", "balancer_names", "dimensions", "driver_name", "duration", "extents", "hosts", "int",
+    "integer", "integer_or_auto", "names", "numbers", "str", "yes_or_no",
     "miniapps.leanmd.problem.Gradient", "communication.settings.Span",
 }  # fmt: skip
 # Options whose value is a word or a name that the command reads itself.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 from dataclasses import replace
@@ -136,6 +137,21 @@ def test_pes_and_cores(solved: support.Solved, monkeypatch: pytest.MonkeyPatch) 
         assert found["disturbance"]["load_average"] == 0.25
 
 
+@pytest.mark.parametrize(("cores", "many"), [((PES, 1), False), ((PES - 2, 9), True)])
+def test_pes_and_cores_of_hosts(
+    cores: tuple[int, int], many: bool, solved: support.Solved, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a host with too few cores that is excused by one with many."""
+    hosts = [
+        {"name": name, "pes": pes, "cores": count, "memory_bytes": 1}
+        for name, pes, count in zip("ab", (PES - 1, 1), cores, strict=True)
+    ]
+    monkeypatch.setenv(environment.HOSTS_VARIABLE, json.dumps(hosts))
+    found = made(solved)
+    assert found["hosts"] == hosts
+    assert found["oversubscribed"] is many
+
+
 def test_compute_of_pes_is_left_out_above_the_limit(
     solved: support.Solved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +234,14 @@ SUMMARIES: list[tuple[dict[str, Any], set[str], set[str]]] = [  # changes; lines
             "NUMBA_DISABLE_JIT: kernels ran as plain Python; no speed to quote",
         },
         {"more"},
+    ),
+    (
+        {
+            "hosts": [{"name": "a", "pes": 1, "cores": 1}, {"name": "b", "pes": 2, "cores": 1}],
+            "oversubscribed": True,
+        },
+        {"oversubscribed: 2 PEs on 1 core of host b; no speed to quote"},
+        {"of host a"},
     ),
     (
         {"resumed": [{"step": 1}, {"step": 2}, {"step": 3}]},

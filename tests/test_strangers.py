@@ -360,6 +360,12 @@ def a_record() -> dict[str, Any]:
     return next(record for record in records if record["pes"] == 2)
 
 
+def hosts_of(record: dict[str, Any], more: int, cores: int = 64) -> list[dict[str, Any]]:
+    """One host with so many PEs more than a record has, and so many cores."""
+    pes = record["pes"] + more
+    return [{"name": "a", "pes": pes, "cores": cores, "memory_bytes": 1}]
+
+
 def spoil(*path: Any, to: Any) -> Callable[[dict[str, Any]], None]:
     """A change of the value at a path of keys, which ``to`` gives or computes from the old one."""
 
@@ -396,6 +402,8 @@ CHANGES = {
     "no rounds": spoil("rounds", to={"first": [], "count": [], "wall_s": []}),
     "more steps than the rounds": spoil("steps", to=lambda steps: steps + 1),
     "another number of PEs": spoil("pes", to=3),
+    "hosts with more PEs": lambda record: record.update(hosts=hosts_of(record, 1)),
+    "a host with fewer cores": lambda record: record.update(hosts=hosts_of(record, 0, 0)),
     "fewer cores": spoil("host", "cores", to=1),
     "true for a number": spoil("wall_s", to=True),
     "a text for a number": spoil("rate", "value", to="fast"),

@@ -189,6 +189,25 @@ def test_limits_of_step_times(
     assert said(hollow) == ["mpi", OVERSUBSCRIBED, "ideal"]
 
 
+def test_where_several_hosts_begin() -> None:
+    """Catches points on one host that cannot be told from those on several."""
+    one, several = ([{"name": n, "pes": 1, "cores": 9, "memory_bytes": 1} for n in names]
+                    for names in ("a", "ab"))  # fmt: skip
+    canned = Canned("strong")
+    for pes, hosts in ((1, one), (2, one), (8, several)):
+        canned.point("mpi", pes, [8.0 / pes], hosts=hosts)
+    found = analysis.results(canned.campaign())
+    drawn = figures.step_time_figure, figures.speedup_figure, figures.efficiency_figure
+    for draw in drawn:
+        axes = axes_of(draw(found, False))
+        (edge,) = [one for one in axes.lines if one.get_color() == "grey"]
+        assert [*edge.get_xdata()] == [4, 4]
+        texts = {text.get_text().strip(): text.get_ha() for text in axes.texts}
+        assert texts["one host"] == "right" and texts["several hosts"] == "left"
+        same = axes_of(draw(found[:2], False))
+        assert "one host" not in {text.get_text().strip() for text in same.texts}
+
+
 @pytest.mark.parametrize(
     ("given", "high", "best"), [(SLOW, 4.0, 1.0), (FAST, 4.0, 2.0), (SLOW[1:], 2.0, 1.0)]
 )

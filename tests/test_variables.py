@@ -71,6 +71,6 @@ def test_what_the_user_has_set(monkeypatch: pytest.MonkeyPatch) -> None:
     both = {"NUMBA_OPT": "1", "OMP_NUM_THREADS": "4"}
     assert environment.set_variables() == both
     assert [one.what for one in doctor.set_by_user()] == [f"{n}={v}" for n, v in both.items()]
-    monkeypatch.setenv(environment.SET_VARIABLE, launch._around()[environment.SET_VARIABLE])
+    monkeypatch.setenv(environment.SET_VARIABLE, launch.of_this_host()[environment.SET_VARIABLE])
     monkeypatch.setenv("OMPI_MCA_pml", "ob1")
     assert environment.set_variables() == json.loads(json.dumps(both))

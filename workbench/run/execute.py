@@ -93,8 +93,9 @@ def run(options: Namespace, runtime: list[str]) -> int:
 
 def check_fits(spec: RunSpec) -> None:
     """Raise InputError if a run on this machine needs more memory or disk than there is."""
-    _check_memory(spec)
-    require_shared_of("run", spec)
+    if not spec.hosts:  # each of them is asked how much it shares
+        _check_memory(spec)
+        require_shared_of("run", spec)
     _check_disk(spec)
 
 
