@@ -179,6 +179,45 @@ def test_a_pe_on_another_host_that_dies_or_stops(
     assert nothing_left(hosts, 15.0)
 
 
+@pytest.fixture(scope="module")
+def own_app(hosts: virtual_hosts.VirtualHosts) -> Path:
+    """The folder of an app whose last block hangs in step 19, and its first fails in step 29."""
+    folder = hosts.shared / "apps"
+    assert support.in_process("new", "hang", "--folder", folder).returncode == 0
+    block = folder / "hang" / "block.py"
+    step = "        below = np"
+    spoiled = (
+        '        self.made = getattr(self, "made", 0) + 1\n'
+        "        while self.low > 0 and self.made == 20:\n"
+        "            pass\n"
+        "        if self.made == 15 and self.problem.courant == 0.25:\n"
+        '            raise ValueError("no")\n'
+    )
+    block.write_text(block.read_text().replace(step, spoiled + step))
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("driver", ["mpi", "charm", "file"])
+def test_a_pe_on_another_host_that_hangs(
+    driver: str, hosts: virtual_hosts.VirtualHosts, own_app: Path
+) -> None:
+    """Mistake: a run that never ends, or a line that does not say where it hangs."""
+    words = ["run", "hang", "--audit", "0", *where(hosts, driver, "a,b"), "--stall", "5"]
+    done = done_on(hosts, "a", *words, MINIAPPS_PATH=str(own_app))
+    assert done.returncode == 3
+    assert "PE 1 on b is furthest behind, in step 19" in done.stderr
+    assert "block (1,) computes" in done.stderr or "block.py" in done.stderr
+
+
+@pytest.mark.slow
+def test_an_error_on_another_host(hosts: virtual_hosts.VirtualHosts, own_app: Path) -> None:
+    """Mistake: an error that only the other host knows."""
+    words = ["run", "hang", "--courant", "0.25", "--driver", "mpi", "--hosts", "b", "-n", "1"]
+    done = done_on(hosts, "a", *words, MINIAPPS_PATH=str(own_app))
+    assert done.returncode == 3 and "step 14: ValueError: no (block.py" in done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("driver", ["mpi", "charm", "file"])
 def test_a_host_that_is_cut_off(driver: str, hosts: virtual_hosts.VirtualHosts) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from drivers.waits import Wait, sentences
 from workbench.run.processes import SUSPENDED_S
@@ -20,10 +21,15 @@ STACK_S = 0.2  # for those that did not to write where they are
 
 
 class Stall:
-    """Watches the progress file of a run; ``limit_s``: longest time without progress, or None."""
+    """Watches the progress file of a run; ``limit_s``: longest time without progress, or None.
 
-    def __init__(self, progress: ProgressFile, limit_s: float | None) -> None:
-        self.progress, self.limit_s = progress, limit_s
+    ``hosts``: of each PE, if they are on several.
+    """
+
+    def __init__(
+        self, progress: ProgressFile, limit_s: float | None, hosts: Sequence[str] = ()
+    ) -> None:
+        self.progress, self.limit_s, self.hosts = progress, limit_s, hosts
         self.slowest = 0.0
         self.last_change = self.checked = time.monotonic()
 
@@ -50,7 +56,7 @@ class Stall:
         idle = IDLE if stuck else ""
         pe = min(range(len(slots)), key=lambda pe: (slots[pe].phase, slots[pe].step))
         where = f"in step {slots[pe].step}" if slots[pe].phase else "before its first step"
-        line = f"{STALLED} {quiet:.0f} s{idle}; PE {pe} is furthest behind, {where}"
+        line = f"{STALLED} {quiet:.0f} s{idle}; {self._named(pe)} is furthest behind, {where}"
         return "\n  ".join([line, *said])
 
     def _limit(self, slots: list[Slot]) -> float:
@@ -83,7 +89,11 @@ class Stall:
         for pe in silent:
             self.progress.signal(pe)
         time.sleep(STACK_S if silent else 0.0)
-        return [f"PE {pe} does not answer; it is in {self._place(pe)}" for pe in silent]
+        return [f"{self._named(pe)} does not answer; it is in {self._place(pe)}" for pe in silent]
+
+    def _named(self, pe: int) -> str:
+        """A PE, and its host if there are several."""
+        return f"PE {pe} on {self.hosts[pe]}" if self.hosts else f"PE {pe}"
 
     def _place(self, pe: int) -> str:
         """The line of code that a PE runs: the first of the stack that it wrote."""
