@@ -63,7 +63,9 @@ def where(hosts: virtual_hosts.VirtualHosts, driver: str, named: str) -> list[st
     return [*words, "--file-dir", str(hosts.shared / "messages")] if driver == "file" else words
 
 
-@pytest.mark.parametrize("driver", ["mpi", "charm", "file"])
+@pytest.mark.parametrize(
+    "driver", ["mpi", *(pytest.param(name, marks=pytest.mark.slow) for name in ("charm", "file"))]
+)
 def test_a_run_on_two_hosts(driver: str, hosts: virtual_hosts.VirtualHosts) -> None:
     """Mistake: a record that stays on the host of the first PE, or a run that is not monitored.
 

@@ -26,10 +26,10 @@ import drivers
 from devices.cpu import host_memory
 from workbench import environment
 from workbench.run.host_processes import HostProcesses
-from workbench.run.launched import FOLDER, PROGRESS, RUNS, own_folder
+from workbench.run.launched import FOLDER, PROGRESS, REMOTE, RUNS, own_folder
 from workbench.run.processes import end_proxies, processes_with, remove_orphans
 from workbench.run.progress_file import FINISHING, MIRRORED, ProgressFile
-from workbench.run.versions import source_digest, versions
+from workbench.run.versions import software
 
 # What Python runs on a host, and after a watcher that was killed.
 START = "from workbench.run.host_watcher import main; main()"
@@ -47,7 +47,7 @@ def facts(driver: str) -> dict[str, Any]:
         "cores": environment.whole_cores(),
         "memory_bytes": host_memory.memory_bytes(),
         "shared_bytes": host_memory.shared_bytes_free(),
-        "versions": versions() | {"source": source_digest()},
+        "software": software(),
         "library": drivers.get(driver).library(),
     }
 
@@ -57,12 +57,10 @@ class HostWatcher:
 
     def __init__(self, begin: dict[str, Any]) -> None:
         self.base = Path(begin["folder"])
-        self.folder = own_folder(self.base)
-        self.made = [self.folder] if self.base.exists() else [self.base]
-        self.folder = self.made[0]
+        self.folder = own_folder(self.base) if self.base.exists() else self.base
         self.folder.mkdir()
         (self.folder / RUNS).write_bytes(base64.b64decode(begin["runs"]))
-        (self.folder / "remote").write_text(begin["remote"], encoding="utf-8")
+        (self.folder / REMOTE).write_text(begin["remote"], encoding="utf-8")
         self.progress = ProgressFile(self.folder / PROGRESS, begin["all_pes"])
         self.here = HostProcesses(
             self.progress, begin["pes"], begin["program"], self._processes, _ignore, begin["host"]
@@ -131,14 +129,13 @@ class HostWatcher:
         begun = [slot for slot in self.progress.slots() if slot.pid]
         if any(slot.phase != FINISHING for slot in begun) or len(begun) < self.here.pes:
             self.here.remove_shared()
-        for folder in self.made:
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def kill_all(base: Path) -> None:
-    """Kill the processes of the run on this host whose folder the launching process has so named.
+    """Kill the processes of a run on this host; ``base``: its folder, as they know it.
 
-    Others are left that have been started meanwhile, so it looks until there is none.
+    They may start others meanwhile, so it looks until there is none.
     """
     end_proxies(processes_with(FOLDER, str(base)))
     end = time.monotonic() + END_S

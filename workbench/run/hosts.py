@@ -27,12 +27,11 @@ from workbench import environment
 from workbench.plural import counted
 from workbench.run.host_processes import Lost
 from workbench.run.host_watcher import CLEAN, START
-from workbench.run.launched import RUNS, Launched
+from workbench.run.launched import FOLDER, REMOTE, RUNS, Launched
 from workbench.run.processes import SUSPENDED_S
 from workbench.run.progress_file import MIRRORED, ProgressFile
-from workbench.run.versions import source_digest, versions
+from workbench.run.versions import software
 
-REMOTE = "remote"  # file in the folder of a run: what begins every command on another host
 SHELL_VARIABLE = "MINIAPPS_REMOTE_SHELL"  # such as `ssh -p 2222`
 # Variables that commands on other hosts get, besides those that change results or speed. Others
 # may be secret, and the words of a command are not.
@@ -188,7 +187,7 @@ def watched(
         _require_alike(found)
         _require_room(spec, found)
         around = of_hosts(found)
-        remote = beginning(around | {"MINIAPPS_RUN_FOLDER": str(folder), "TMPDIR": str(folder)})
+        remote = beginning(around | {FOLDER: str(folder), "TMPDIR": str(folder)})
         (folder / REMOTE).write_text(remote, encoding="utf-8")
         _begin(specs, found, folder, program, progress, remote)
         threading.Thread(target=_beat, args=(found, progress, ended), daemon=True).start()
@@ -237,21 +236,18 @@ def _require_answers(found: Sequence[Host]) -> None:
 
 def _require_alike(found: Sequence[Host]) -> None:
     """Raise InputError unless all hosts have the same software."""
-    here = {"this host": versions() | {"source": source_digest()}}
+    mine, first = software(), found[0]
     for host in found:
-        (first, mine), theirs = next(iter(here.items())), host.facts["versions"]
-        for name in mine.keys() | theirs.keys():
-            what = "the files of parallel-miniapps" if name == "source" else name
-            _require_equal(what, first, mine.get(name), host.name, theirs.get(name))
-    first_host = found[0]
-    for host in found:
-        libraries = first_host.facts["library"], host.facts["library"]
-        _require_equal("the MPI library", first_host.name, libraries[0], host.name, libraries[1])
+        for name, theirs in host.facts["software"].items():
+            _require_equal(name, "this host", mine.get(name), host, theirs)
+        _require_equal(
+            "MPI library", first.name, first.facts["library"], host, host.facts["library"]
+        )
 
 
-def _require_equal(what: str, first: str, mine: object, host: str, theirs: object) -> None:
-    allowed = f"{what} must be the same everywhere: {first} has {mine}, {host} has {theirs}"
-    require(mine == theirs, "--hosts", host, allowed)
+def _require_equal(what: str, first: str, mine: object, host: Host, theirs: object) -> None:
+    allowed = f"must have the same {what}: {first} has {mine}, {host.name} has {theirs}"
+    require(mine == theirs, "--hosts", host.name, allowed)
 
 
 def _require_room(spec: Launched, found: Sequence[Host]) -> None:

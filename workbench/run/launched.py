@@ -13,6 +13,7 @@ from workbench.run.replaced import write_text
 
 FOLDER = "MINIAPPS_RUN_FOLDER"  # environment variable: where a launched run keeps its files
 PROGRESS, RUNS = "progress", "runs.pickle"
+REMOTE = "remote"  # file there: what begins every command on another host
 
 
 def launch_folder() -> Path | None:

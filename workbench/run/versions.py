@@ -19,8 +19,13 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | found
 
 
-def source_digest() -> str:
-    """A hash of the source of this program, in 12 digits: checkouts differ, not their versions."""
+def software() -> dict[str, str]:
+    """What must be the same on all hosts of a run, by name."""
+    return versions() | {"source of parallel-miniapps": _source_digest()}
+
+
+def _source_digest() -> str:
+    """A hash of the source of this program, in 12 digits: checkouts of a version may differ."""
     found = sha256()
     for package in SOURCES:
         for file in sorted((FOLDER / package).rglob("*.py")):
