@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import distribution
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import skips
@@ -19,6 +21,9 @@ import support
 import virtual_hosts
 
 from drivers import hosts as places
+from miniapps.parameters import InputError
+from workbench.run import hosts as launching
+from workbench.run.versions import software
 
 PROGRAM = str(Path(sys.executable).with_name("miniapps"))
 APPS = ("jacobi2d", "stencil3d", "pic", "leanmd")
@@ -281,17 +286,13 @@ def refused_on(hosts: virtual_hosts.VirtualHosts, *words: object) -> str:
 def test_hosts_with_other_software_are_refused(hosts: virtual_hosts.VirtualHosts) -> None:
     """Mistake: results of two programs that are mixed. Each of the lines names both."""
     numba = next(f for f in distribution("numba").files or [] if f.name == "METADATA")
-    changed = {
-        "numba": (Path(str(numba.locate())), "\nVersion: ", "\nVersion: 9"),
-        "parallel-miniapps": (virtual_hosts.ROOT / "drivers/links.py", "\n\n", "\n# Another.\n\n"),
-    }
-    for what, (file, old, new) in changed.items():
-        other = hosts.shared / file.name
-        other.write_text(file.read_text().replace(old, new, 1))
-        hosts.on("b", "mount", "--bind", other, file)
-        line = refused_on(hosts)
-        hosts.on("b", "umount", file)
-        assert what in line and "this host has" in line and "b has" in line, line
+    file = Path(str(numba.locate()))
+    other = hosts.shared / "METADATA"
+    other.write_text(file.read_text().replace("\nVersion: ", "\nVersion: 9", 1))
+    hosts.on("b", "mount", "--bind", other, file)
+    line = refused_on(hosts)
+    hosts.on("b", "umount", file)
+    assert "same numba: this host has" in line and "b has 9" in line, line
 
 
 def test_a_file_that_one_host_does_not_see_is_refused(hosts: virtual_hosts.VirtualHosts) -> None:
@@ -333,3 +334,19 @@ def test_pes_fill_the_hosts_in_order(tmp_path: Path) -> None:
     assert named.filled(4) == [("a", 2), ("b", 2)]
     assert named.filled(2) == [("a", 2)]
     assert places.one_by_one(named.filled(6)) == [*"aabbbc"]
+
+
+@pytest.mark.parametrize("what", [*software(), "MPI library"])
+def test_each_difference_in_software_is_refused(what: str) -> None:
+    """Mistake: a version that is not compared, or a line that does not name both."""
+    alike = [{"software": software(), "library": "MPICH 5"} for _ in "ab"]
+    found: Any = [
+        SimpleNamespace(name=name, facts=one) for name, one in zip("ab", alike, strict=True)
+    ]
+    launching._require_alike(found)
+    if what == "MPI library":
+        found[1].facts["library"] = "Open MPI 5"
+    else:
+        found[1].facts["software"][what] = "other"
+    with pytest.raises(InputError, match=f"--hosts b: must have the same {what}: .* has .*, b has"):
+        launching._require_alike(found)

@@ -25,6 +25,7 @@ from typing import Any
 import drivers
 from devices.cpu import host_memory
 from workbench import environment
+from workbench.errors import explained
 from workbench.run.host_processes import HostProcesses
 from workbench.run.launched import FOLDER, PROGRESS, REMOTE, RUNS, own_folder
 from workbench.run.processes import end_proxies, processes_with, remove_orphans
@@ -42,13 +43,18 @@ END_S = 5.0  # for killed processes to vanish
 
 def facts(driver: str) -> dict[str, Any]:
     """What the launching process must know of this host."""
+    try:
+        library = drivers.get(driver).library()
+    except Exception as error:  # whatever a library raises that cannot be loaded
+        first, *_ = str(error).splitlines() or [type(error).__name__]
+        library = f"none that can be used ({first})"
     return {
         "name": os.uname().nodename,
         "cores": environment.whole_cores(),
         "memory_bytes": host_memory.memory_bytes(),
         "shared_bytes": host_memory.shared_bytes_free(),
         "software": software(),
-        "library": drivers.get(driver).library(),
+        "library": library,
     }
 
 
@@ -207,9 +213,9 @@ def main() -> None:
                     return
             if watcher is not None:
                 say(watcher.report())
-    except OSError as error:
+    except Exception as error:
         with suppress(OSError):
-            say({"trouble": f"the watcher failed: {error}"})
+            say({"trouble": f"the watcher failed: {explained(error)}"})
     finally:
         if watcher is not None:
             watcher.end()

@@ -231,7 +231,8 @@ def _require_answers(found: Sequence[Host]) -> None:
     limit = time.monotonic() + START_S
     for host in found:
         if not host.answer("host", limit - time.monotonic()):
-            raise InputError("--hosts", host.name, f"cannot be used: {host.printed()}")
+            why = host.trouble or host.printed()
+            raise InputError("--hosts", host.name, f"cannot be used: {why}")
 
 
 def _require_alike(found: Sequence[Host]) -> None:
