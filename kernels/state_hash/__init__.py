@@ -15,6 +15,7 @@ import numpy as np
 import kernels
 
 WORDS = 4
+CHUNK = 1 << 22  # elements that are hashed by one call, about
 
 
 def _bits(values: np.ndarray) -> np.ndarray:
@@ -32,11 +33,17 @@ def hash_cells(
     Returns (4,) uint64, to be added modulo 2^64 to the words of the other blocks.
     """
     words = np.zeros(WORDS, np.uint64)
+    if not values.size:
+        return words
     seed = zlib.crc32(name.encode())
+    places = [o + np.arange(n) for o, n in zip(origin, values.shape[:-1], strict=False)]
+    grid = np.meshgrid(*places, origin[-1], indexing="ij")
+    firsts = np.ravel_multi_index(grid, shape).astype(np.uint64).reshape(-1)
+    if values.flags.c_contiguous:
+        _add_rows(values.reshape(len(firsts), -1), firsts, seed, words)
+        return words
     add_run = kernels.load("state_hash", "cpu").add_run
-    for row in np.ndindex(values.shape[:-1]):
-        place = (*(o + r for o, r in zip(origin, row, strict=False)), origin[-1])
-        first = int(np.ravel_multi_index(place, shape)) if values.shape[-1] else 0
+    for row, first in zip(np.ndindex(values.shape[:-1]), firsts, strict=True):
         add_run(_bits(values[row]), first, seed, words)
     return words
 
@@ -47,12 +54,26 @@ def hash_rows(name: str, values: np.ndarray, ids: np.ndarray) -> np.ndarray:
     ``values`` (n,) or (n, k), ``ids`` (n,) int64. Returns (4,) uint64 as `hash_cells` does.
     """
     words = np.zeros(WORDS, np.uint64)
-    width = values[0].size if len(values) else 1
-    bits = _bits(np.ascontiguousarray(values).reshape(-1))
-    seed = zlib.crc32(name.encode())
-    add_rows = kernels.load("state_hash", "cpu").add_rows
-    add_rows(bits, np.ascontiguousarray(ids, np.int64), width, seed, words)
+    if not values.size:
+        return words
+    rows = np.ascontiguousarray(values).reshape(len(ids), -1)
+    firsts = ids.astype(np.uint64) * np.uint64(rows.shape[1])
+    _add_rows(rows, firsts, zlib.crc32(name.encode()), words)
     return words
+
+
+def _add_rows(rows: np.ndarray, firsts: np.ndarray, seed: int, words: np.ndarray) -> None:
+    """Add the hashes of rows (n, k), in memory one after the other, to ``words``.
+
+    There are few calls, because a thread needs Python's lock for each, and not one, because types
+    of less than 64 bits are copied.
+    """
+    add_rows = kernels.load("state_hash", "cpu").add_rows
+    width = rows.shape[1]
+    count = max(1, CHUNK // width)
+    for low in range(0, len(rows), count):
+        some = rows[low : low + count].reshape(-1)
+        add_rows(_bits(some), firsts[low : low + count], width, seed, words)
 
 
 def digest(words: np.ndarray) -> str:

@@ -34,12 +34,12 @@ def add_run(bits, first, seed, words):
     words[0], words[1], words[2], words[3] = h0, h1, h2, h3
 
 
-@njit("void(uint64[:], int64[:], uint64, uint64, uint64[:])", cache=True, nogil=True)
-def add_rows(bits, ids, width, seed, words):
-    """Add the hashes of rows of ``width`` elements that belong to numbered particles."""
-    for row in range(ids.size):
+@njit("void(uint64[:], uint64[:], uint64, uint64, uint64[:])", cache=True, nogil=True)
+def add_rows(bits, firsts, width, seed, words):
+    """Add the hashes of rows of ``width`` elements, whose first ones have the indices ``firsts``."""
+    for row in range(firsts.size):
         run = bits[row * width : (row + 1) * width]
-        add_run(run, uint64(ids[row]) * width, seed, words)
+        add_run(run, firsts[row], seed, words)
 
 
 @njit("uint64[::1](int64, int64[::1])", cache=True)
