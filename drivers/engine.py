@@ -19,7 +19,7 @@ from devices.messages import DeviceMessage
 from drivers import garbage
 from drivers.agreements import Agreements, End
 from drivers.audits import Auditor
-from drivers.checkpoints import require_state, words_of_state, write_blocks
+from drivers.checkpoints import Checkpoints, Part, require_state, words_of_state
 from drivers.inbox import Inbox
 from drivers.job import Job, RunError, Segment, Store, Watcher
 from drivers.shares import Share
@@ -386,6 +386,8 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
         words = engine.transport.all_reduce(words_of_state(engine.blocks), "sum")
         require_state(job, words)
     log, done, agreements = PELog(pe), job.start, Agreements(job, watcher.signalled)
+    part = Part(job.checkpoint_writer, log)
+    checkpoints = Checkpoints(EngineTeam(engine.transport, part, pe))
     take_snapshot(job, engine, log, job.setup())
 
     def begun(runner: Runner, this: Round) -> None:
@@ -396,7 +398,11 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
         log.add(job.layout.numbers[runner.place], this.number, runner.stepper)
 
     def largest(wish: np.ndarray) -> np.ndarray:
-        return engine.transport.all_reduce(wish, "max")
+        before = perf_counter()
+        most = engine.transport.all_reduce(wish, "max")
+        checkpoints.proceed()
+        log.agreeing_s += perf_counter() - before
+        return most
 
     def end_after(step: int) -> None:
         if engine.auditor is not None:
@@ -418,7 +424,9 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
                 take_snapshot(job, engine, log, segment)
                 agreed = not finished and agreements.after(segment, largest, end_after)
                 if agreed or job.ends_with_checkpoint(segment):
-                    take_checkpoint(job, engine, log, done, finished)
+                    last = finished or done == agreements.end or bool(agreements.stopped)
+                    behind = job.checkpoint_async and not last
+                    take_checkpoint(checkpoints, part, engine, done, finished, behind)
                     agreements.wrote()
             if finished:
                 break
@@ -426,6 +434,7 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
             block.device.synchronize()
         engine.transport.barrier()
         log.stop()
+    log.waiting_s += checkpoints.complete()
     engine.close(done)
     watcher.finish(pe)
     return log, End(done, agreements.stopped)
@@ -449,24 +458,51 @@ def take_snapshot(job: Job, engine: Engine, log: PELog, segment: Segment) -> Non
     log.snapshots_s += log.go_on(end_s)
 
 
-def take_checkpoint(job: Job, engine: Engine, log: PELog, step: int, finished: bool) -> None:
+class EngineTeam:
+    """The PEs of a run, as each of them sees it: all do the same; a `drivers.checkpoints.Team`."""
+
+    def __init__(self, transport: Transport, part: Part, pe: int) -> None:
+        self.transport, self.part, self.pe = transport, part, pe
+
+    def all(self, task: str) -> None:
+        """Begin this PE's task."""
+        self.part.begin(task)
+
+    def first(self, task: str, *given: Any) -> None:
+        """Begin a task if this is PE 0."""
+        if self.pe == 0:
+            self.part.begin(task, *given)
+
+    def shares(self) -> list[Share] | None:
+        """What all PEs will write, on PE 0."""
+        return self.transport.gather(self.part.share)
+
+    def ready(self, wait: bool) -> bool:
+        """Whether no PE has a task to do; ``wait``: until it is so."""
+        mine = self.part.ready(wait)
+        if not wait:
+            return not self.transport.all_reduce(float(not mine), "max")
+        self.transport.barrier()
+        return True
+
+
+def take_checkpoint(
+    checkpoints: Checkpoints, part: Part, engine: Engine, step: int, finished: bool, behind: bool
+) -> None:
     """Write a checkpoint of all blocks; the clock stands still meanwhile, on all PEs.
 
-    ``finished``: whether the blocks report that the run is finished.
+    ``finished``: whether the blocks report that the run is finished; ``behind``: whether they go on
+    when they have been copied. Waits for an earlier checkpoint that is still being written.
     """
-    writer, transport = job.checkpoint_writer, engine.transport
-    assert writer is not None
+    log = part.log
     end_s = stopped(engine, log, step)
-    shares = transport.gather(Share.of(engine.blocks))
-    if shares is not None:
-        writer.create(step, finished, Share.joined(shares))
-    transport.barrier()
-    write_blocks(writer, engine.blocks)
-    writer.flush()
-    transport.barrier()
-    if shares is not None:
-        writer.finish()
-    transport.barrier()
+    log.waiting_s += checkpoints.complete()
+    part.take(engine.blocks, behind)
+    checkpoints.begin(step, finished)
+    if behind:
+        engine.transport.barrier()
+    else:
+        checkpoints.complete()
     log.checkpoints_s += log.go_on(end_s)
 
 

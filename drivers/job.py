@@ -99,8 +99,9 @@ class Job(Generic[Own]):
     block between two requests. The processes of a host share its first ``gpus_per_host`` GPUs, or
     all of them. ``audit`` says how the run is audited; None: not at all. ``resumed``: the
     checkpoint from which the run continues; it makes the steps that are left.
-    ``checkpoint_writer`` writes checkpoints, also ``checkpoint_every_s`` after the last one. The
-    run stops when its processes are ``time_limit_s`` old. 0: never.
+    ``checkpoint_writer`` writes checkpoints, also ``checkpoint_every_s`` after the last one; if
+    ``checkpoint_async``, while steps go on. The run stops when its processes are ``time_limit_s``
+    old. 0: never.
     """
 
     app: str
@@ -118,6 +119,7 @@ class Job(Generic[Own]):
     checkpoint_writer: CheckpointWriter | None = None
     checkpoint_every_s: float = 0.0
     time_limit_s: float = 0.0
+    checkpoint_async: bool = False
 
     def take_device(self, local_rank: int) -> None:
         """Open the device of this process, which has number ``local_rank`` on its host."""

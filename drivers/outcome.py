@@ -35,7 +35,10 @@ class Outcome:
     `timing.SYNC`; ``measures`` and ``words`` (the state hash) are joined over all blocks;
     ``first_step_at``: seconds since the epoch; ``passed_s``: the timed part by two other clocks, on
     the PE where it was longest, snapshots excluded; ``snapshots_s``, ``checkpoints_s`` and
-    ``audits_s``: what these took, not part of ``wall_s``; ``disturbance``: the largest of any PE in
+    ``audits_s``: what these took, not part of ``wall_s``; ``checkpoints_written_s``,
+    ``checkpoints_waited_s``: the slowest PE wrote checkpoints, perhaps while steps went on, and
+    waited for earlier ones; ``agreements_s``: PEs agreed whether to write one, on the PE that came
+    last, as others waited for it; ``disturbance``: the largest of any PE in
     the timed steps; ``peak_rss_bytes``: largest resident memory of a PE; ``balancing``: one per
     load-balancing step, as returned by `timing.balancing_summary`; ``transport``: the path of
     messages between GPUs, or of those that could not take the usual one, the reason for it, and the
@@ -58,6 +61,9 @@ class Outcome:
     passed_s: tuple[float, float]
     snapshots_s: float
     checkpoints_s: float
+    checkpoints_written_s: float
+    checkpoints_waited_s: float
+    agreements_s: float
     audits_s: float
     disturbance: Disturbance
     peak_rss_bytes: int
@@ -85,6 +91,9 @@ class Part(NamedTuple):
     passed_s: tuple[float, float]
     snapshots_s: float
     checkpoints_s: float
+    checkpoints_written_s: float
+    checkpoints_waited_s: float
+    agreements_s: float
     audit_s: dict[int, float]  # spent on audits, by the first step of the round
     disturbance: Disturbance
     peak_rss_bytes: int
@@ -111,6 +120,9 @@ class Part(NamedTuple):
             passed_s=log.passed_s(),
             snapshots_s=log.snapshots_s,
             checkpoints_s=log.checkpoints_s,
+            checkpoints_written_s=log.writing_s,
+            checkpoints_waited_s=log.waiting_s,
+            agreements_s=log.agreeing_s,
             audit_s=dict(audit_s),
             disturbance=log.disturbance(),
             peak_rss_bytes=host_memory.peak_bytes(),
@@ -184,6 +196,9 @@ def joined(
         passed_s=max(part.passed_s for part in parts),
         snapshots_s=max(part.snapshots_s for part in parts),
         checkpoints_s=max(part.checkpoints_s for part in parts),
+        checkpoints_written_s=max(part.checkpoints_written_s for part in parts),
+        checkpoints_waited_s=max(part.checkpoints_waited_s for part in parts),
+        agreements_s=min(part.agreements_s for part in parts),
         audits_s=float((elapsed - wall_s).sum()),
         disturbance=Disturbance(*map(max, zip(*(part.disturbance for part in parts), strict=True))),
         peak_rss_bytes=max(part.peak_rss_bytes for part in parts),

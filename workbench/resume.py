@@ -24,6 +24,7 @@ UNLESS: Mapping[str, tuple[str, ...]] = {
     "--checkpoint-minutes": ("--checkpoint-minutes",),
     "--checkpoint-keep": ("--checkpoint-keep",),
     "--time-limit": ("--time-limit",),
+    "--checkpoint-async": ("--checkpoint-async",),
 }
 
 
@@ -42,7 +43,7 @@ def expanded(words: Sequence[str]) -> list[str]:
     line = ["run", head["app"], *head["words"]]
     for option, others in UNLESS.items():
         if option in before and not any(is_given(other, given) for other in others):
-            line += [option, before[option]]
+            line += [option, before[option]] if before[option] else [option]
     if not is_given("--driver", given):
         line += head["own"]
     return [*line, *given, "--resume", str(path)]

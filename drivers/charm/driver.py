@@ -11,6 +11,7 @@ measures that time as the chare's load. docs/messages.md has the measurements be
 from __future__ import annotations
 
 from collections.abc import Iterable
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from drivers.agreements import Agreements, End, Wish
 from drivers.charm import CharmOptions, output
 from drivers.charm.chare import BlockChare
 from drivers.charm.pe import FAILED, PE, fail
-from drivers.checkpoints import require_state
+from drivers.checkpoints import Checkpoints, require_state
 from drivers.exits import error_of
 from drivers.job import Job, RunError, Segment, Watcher
 from drivers.outcome import Outcome, Report, joined
@@ -91,12 +92,17 @@ def _execute(job: Job[CharmOptions], watcher: Watcher, earlier: list[Any]) -> Ou
     _take_snapshot(job, pes, job.setup())
     warmup, timed = job.phases()
     agreements = Agreements(job, watcher.signalled)
-    done = _make(agreements, pes, arrays, *warmup, False)
+    team = CharmTeam(pes, layout.pes)
+    checkpoints = Checkpoints(team)
+    run = agreements, checkpoints, team, arrays
+    done = _make(*run, *warmup, False)
     charm.thisProxy.LBTurnInstrumentOn(awaitable=True).get()
     pes.start_log(awaitable=True).get()
     if not agreements.stopped:
-        done = _make(agreements, pes, arrays, *timed, True)
+        done = _make(*run, *timed, True)
     pes.stop_log(awaitable=True).get()
+    team.waiting_s += checkpoints.complete()
+    pes.note_checkpoints(team.agreeing_s, team.waiting_s, awaitable=True).get()
     made = False
     for pe in range(layout.pes if job.store else 0):
         made = pes[pe].store(job.store, made, ret=True).get()
@@ -129,10 +135,22 @@ def share_memory(pes: Any, job: Job[CharmOptions]) -> str | None:
 
 
 def _make(
-    agreements: Agreements, pes: Any, arrays: dict[str, Any], start: int, end: int, timed: bool
+    agreements: Agreements,
+    checkpoints: Checkpoints,
+    team: CharmTeam,
+    arrays: dict[str, Any],
+    start: int,
+    end: int,
+    timed: bool,
 ) -> int:
     """Make the rounds and the snapshots of a phase; returns the step that the blocks reached."""
-    job, done = agreements.job, start
+    job, pes, done = agreements.job, team.pes, start
+
+    def most(wish: np.ndarray) -> np.ndarray:
+        before = perf_counter()
+        checkpoints.proceed()
+        team.agreeing_s += perf_counter() - before
+        return wish  # PE 0 decides for all, as it leads them
 
     def end_after(step: int) -> None:
         pes.end_after(step, awaitable=True).get()
@@ -142,10 +160,10 @@ def _make(
         if done < segment.stop:
             break
         _take_snapshot(job, pes, segment)
-        # PE 0 decides for all, as it leads them.
-        agreed = agreements.after(segment, lambda wish: wish, end_after)
+        agreed = agreements.after(segment, most, end_after)
         if agreed or job.ends_with_checkpoint(segment):
-            finished = _take_checkpoint(job, pes, done, timed)
+            behind = job.checkpoint_async and done < agreements.end and not agreements.stopped
+            finished = _take_checkpoint(checkpoints, team, done, timed, behind)
             agreements.wrote()
             if finished:  # the run ends itself, after the next look at its blocks
                 agreements.stopped = agreements.stopping = Wish.NOTHING
@@ -160,22 +178,52 @@ def _take_snapshot(job: Job, pes: Any, segment: Segment) -> None:
         pes.go_on(latest.get(), False, awaitable=True).get()
 
 
-def _take_checkpoint(job: Job, pes: Any, step: int, timed: bool) -> bool:
+class CharmTeam:
+    """The PEs of a run, as PE 0 leads them; a `drivers.checkpoints.Team`."""
+
+    def __init__(self, pes: Any, count: int) -> None:
+        self.pes, self.count = pes, count
+        self.agreeing_s = self.waiting_s = 0.0
+
+    def all(self, task: str) -> None:
+        """Let every PE begin a task."""
+        self.pes.do_for_checkpoint(task, (), awaitable=True).get()
+
+    def first(self, task: str, *given: Any) -> None:
+        """Let PE 0 begin a task."""
+        self.pes[0].do_for_checkpoint(task, given, awaitable=True).get()
+
+    def shares(self) -> list[Share]:
+        """What all PEs will write."""
+        return self.asked("share")
+
+    def ready(self, wait: bool) -> bool:
+        """Whether no PE has a task to do; ``wait``: until it is so."""
+        return all(self.asked("ready_for_checkpoint", wait))
+
+    def asked(self, method: str, *given: Any) -> list[Any]:
+        """What all PEs return."""
+        asked = [getattr(self.pes[pe], method)(*given, ret=True) for pe in range(self.count)]
+        return [found.get() for found in asked]
+
+
+def _take_checkpoint(
+    checkpoints: Checkpoints, team: CharmTeam, step: int, timed: bool, behind: bool
+) -> bool:
     """Write a checkpoint of all blocks; the clock stands still.
 
-    Returns whether the blocks report that the run is finished, which counts in timed steps only.
+    ``behind``: whether blocks go on when they have been copied. Returns whether they say that the
+    run is finished, which counts in timed steps only.
     """
-    writer, latest = job.checkpoint_writer, Future()
-    assert writer is not None
-    pes.rest(step, latest)
+    latest = Future()
+    team.pes.rest(step, latest)
     end_s = latest.get()
-    asked = [pes[pe].share(ret=True) for pe in range(job.layout.pes)]
-    reports, shares = zip(*[found.get() for found in asked], strict=True)
-    finished = timed and any(reports)
-    writer.create(step, finished, Share.joined(shares))
-    pes.write_checkpoint(awaitable=True).get()
-    writer.finish()
-    pes.go_on(end_s, True, awaitable=True).get()
+    team.waiting_s += checkpoints.complete()
+    finished = any(team.asked("take_checkpoint", behind)) and timed
+    checkpoints.begin(step, finished)
+    if not behind:
+        checkpoints.complete()
+    team.pes.go_on(end_s, True, awaitable=True).get()
     return finished
 
 

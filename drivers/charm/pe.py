@@ -15,7 +15,8 @@ from drivers.audits import Auditor
 from drivers.charm import CharmOptions, output, yielding
 from drivers.charm.mail import Mail
 from drivers.charm.payloads import Payloads, pickled_bytes, require_countable
-from drivers.checkpoints import words_of_state, write_blocks
+from drivers.checkpoints import Part as CheckpointPart
+from drivers.checkpoints import words_of_state
 from drivers.crashes import watch_crashes
 from drivers.engine import audits_before, write_state
 from drivers.exits import end_at_once, error_of
@@ -38,6 +39,7 @@ class PE(Chare):
         self.auditor: Auditor | None = None
         self.jit_s = 0.0
         self.log = PELog(charm.myPe())
+        self.checkpoint = CheckpointPart(job.checkpoint_writer, self.log)
         self.retired = False  # the run is over
         self.round = -1  # the step at which the last round began here
         self.mail = Mail(self)
@@ -251,19 +253,27 @@ class PE(Chare):
             end_s = self.log.rested(audits_before(runners, step))
             self.reduce(latest, end_s, Reducer.max)
 
-    def share(self) -> tuple[bool, Share]:
-        """What the blocks of this PE will write, and whether they report that the run ends."""
+    def take_checkpoint(self, behind: bool) -> bool:
+        """Take what is to be written; returns whether blocks report that the run is finished."""
         with self.guard():
-            finished = any(chare.runner.stepper.finished for chare in self.chares())
-            share = Share.of(chare.block for chare in self.chares())
-        return finished, share
+            chares = [*self.chares()]
+            self.checkpoint.take((chare.block for chare in chares), behind)
+        return any(chare.runner.stepper.finished for chare in chares)
 
-    def write_checkpoint(self) -> None:
-        """Write the blocks of this PE to the file that PE 0 has created."""
+    def do_for_checkpoint(self, task: str, given: tuple[Any, ...]) -> None:
+        """Begin a task for a checkpoint."""
         with self.guard():
-            assert self.job.checkpoint_writer is not None
-            write_blocks(self.job.checkpoint_writer, (chare.block for chare in self.chares()))
-            self.job.checkpoint_writer.flush()
+            self.checkpoint.begin(task, *given)
+
+    def ready_for_checkpoint(self, wait: bool) -> bool:
+        """Whether such a task is done; ``wait``: until it is."""
+        with self.guard():
+            ready = self.checkpoint.ready(wait)
+        return ready
+
+    def share(self) -> Share:
+        """What this PE will write."""
+        return self.checkpoint.share
 
     def words(self) -> np.ndarray:
         """The share of this PE's blocks in the state hash."""
@@ -278,6 +288,11 @@ class PE(Chare):
             self.log.checkpoints_s += stood_s
         else:
             self.log.snapshots_s += stood_s
+
+    def note_checkpoints(self, agreeing_s: float, waiting_s: float) -> None:
+        """Add to the seconds in which PEs agreed on checkpoints, and waited for earlier ones."""
+        self.log.agreeing_s += agreeing_s
+        self.log.waiting_s += waiting_s
 
     def note_begin(self, step: int) -> None:
         """Report to the watcher, once per round, that this PE begins the round at ``step``."""

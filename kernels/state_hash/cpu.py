@@ -36,7 +36,7 @@ def add_run(bits, first, seed, words):
 
 @njit("void(uint64[:], uint64[:], uint64, uint64, uint64[:])", cache=True, nogil=True)
 def add_rows(bits, firsts, width, seed, words):
-    """Add the hashes of rows of ``width`` elements, whose first ones have the indices ``firsts``."""
+    """Add the hashes of rows of ``width`` elements, which begin at the indices ``firsts``."""
     for row in range(firsts.size):
         run = bits[row * width : (row + 1) * width]
         add_run(run, firsts[row], seed, words)

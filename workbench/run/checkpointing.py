@@ -30,8 +30,9 @@ def check(spec: Any) -> None:
         "--checkpoint-minutes": spec.checkpoint_minutes,
         "--time-limit": spec.time_limit,
     }
+    more = {"--checkpoint-async": spec.checkpoint_async}
     if spec.checkpoint is None:
-        for option, value in times.items():
+        for option, value in (times | more).items():
             require(not value, option, value, "needs --checkpoint FILE.h5")
         require(keep == 2, "--checkpoint-keep", keep, "needs --checkpoint FILE.h5")
         again = spec.restart_on_failure
@@ -88,7 +89,10 @@ def _fixing(spec: Any) -> list[str]:
 
 
 def _case(spec: Any) -> dict[str, str]:
-    """How the run is made, and its checkpoints: values of options, which change no result."""
+    """How the run is made, and its checkpoints: values of options, which change no result.
+
+    An option that has none is there if it was given.
+    """
     return {
         "--driver": spec.driver,
         "-n": str(spec.pes),
@@ -99,4 +103,5 @@ def _case(spec: Any) -> dict[str, str]:
         "--checkpoint-minutes": str(spec.checkpoint_minutes),
         "--checkpoint-keep": str(spec.checkpoint_keep),
         "--time-limit": str(spec.time_limit),
+        **({"--checkpoint-async": ""} if spec.checkpoint_async else {}),
     }

@@ -89,6 +89,9 @@ RECORD: Mapping[str, Any] = MappingProxyType(
         ],
         "snapshots_s?": AMOUNT,
         "checkpoints_s?": AMOUNT,
+        "checkpoints_written_s?": AMOUNT,
+        "checkpoints_waited_s?": AMOUNT,
+        "agreements_s?": AMOUNT,
         "audits_s?": AMOUNT,
         "clocks?": {"passed_s": AMOUNT, "second_s": AMOUNT, "launch_s": AMOUNT.or_null()},
         "disturbance?": {

@@ -167,6 +167,9 @@ class RunSpec:
         group=CHECKPOINTS,
         metavar="M",
     )
+    checkpoint_async: bool = parameter(
+        "--checkpoint-async", False, bool, "write them while steps go on", group=CHECKPOINTS
+    )
     time_limit: Duration = parameter(
         "--time-limit",
         Duration(0.0),
@@ -314,6 +317,7 @@ class RunSpec:
             self.checkpoint_writer,
             60.0 * self.checkpoint_minutes,
             self._time_left_s,
+            self.checkpoint_async,
         )
 
     @cached_property
