@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +21,7 @@ import support
 
 import miniapps
 from devices.backend import Device
-from drivers.checkpoints import words_of_state, write_blocks
+from drivers.checkpoints import Part, words_of_state, write_blocks
 from drivers.engine import Engine
 from drivers.shares import Extent, Share
 from miniapps.contract import Checkpoint, CheckpointError
@@ -30,6 +31,7 @@ from miniapps.saved import SavedState
 from workbench import resume
 from workbench.run import checkpoint
 from workbench.run.checkpoint import Hdf5Checkpoints, read_checkpoint
+from workbench.run.progress_file import ProgressFile
 from workbench.skeleton import Block, Problem
 
 # Each app with what it carries from step to step: a tolerance, a load, events, a table.
@@ -117,11 +119,11 @@ def test_resumed_under_every_driver(tmp_path: Path) -> None:
         "--driver file -n 2 --steps 9",
     )
     whole = record("run", *words)
-    kept = "--checkpoint", file, "--checkpoint-every", 3
+    kept = "--checkpoint", file, "--checkpoint-every", 1, "--checkpoint-async"
     for number, case in enumerate(cases):
         begin = ("resume", file) if number else ("run", *words, *kept)
         found = record(*begin, *case.split())
-        assert found["pes"] == 2 and found["checkpoints_s"] > 0
+        assert found["pes"] == 2 and found["checkpoints_s"] > found["checkpoints_waited_s"] > 0
     last = record("resume", file, "--driver", "serial", "--steps", 12)
     assert physics(last) == physics(whole)
     assert [past["step"] for past in last["resumed"]] == [3, 6, 9]
@@ -212,6 +214,7 @@ def test_refused_command_lines(written: Path, tmp_path: Path) -> None:
         ((*other, "--resume", written), "is of pic, not jacobi2d"),
         ((*problem, "--checkpoint", new), "needs --checkpoint-every"),
         ((*problem, "--checkpoint-every", 2), "needs --checkpoint FILE.h5"),
+        ((*problem, "--checkpoint-async"), "needs --checkpoint FILE.h5"),
         ((*problem, "--checkpoint", new, "--checkpoint-every", -1), "must be 0 or more"),
         (
             (*problem, "--checkpoint", new, "--checkpoint-every", 1, "--checkpoint-keep", 0),
@@ -288,10 +291,51 @@ def test_a_checkpoint_is_on_the_disk_before_it_has_its_name(
     ]
 
 
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Hashing waits until the run has made a further step; each wait is in the list."""
+    further, waits, heartbeat, usual = Event(), list[Any](), ProgressFile.heartbeat, Part.hash
+
+    def steps(self: ProgressFile, pe: int, step: int) -> None:
+        heartbeat(self, pe, step)
+        further.set()
+
+    def hashes(self: Part) -> None:
+        if self.behind:
+            further.clear()
+            waits.append(further.wait(20.0))
+        usual(self)
+
+    monkeypatch.setattr(ProgressFile, "heartbeat", steps)
+    monkeypatch.setattr(Part, "hash", hashes)
+    return waits
+
+
+@pytest.mark.parametrize("name", ["jacobi2d", "pic", "echo", "leanmd, blocks"])
+def test_written_while_steps_go_on(name: str, tmp_path: Path, held: list[Any]) -> None:
+    """Catches a state that later steps change, steps that wait, and a checkpoint that is lost."""
+    file, words = tmp_path / "c.h5", ("run", *RUNS[name].split(), "--warmup", 0)
+    kept = "--checkpoint", file, "--checkpoint-every", 3, "--checkpoint-keep", 3
+    found = {}
+    for how in ((), ("--checkpoint-async",)):
+        done = record(*words, "--steps", 7, *kept, *how)
+        found[how] = [
+            (read.state.step, read.state.state_hash)
+            for read in (read_checkpoint("", checkpoint.kept(file, n)) for n in range(2))
+            if not read.verify()
+        ]
+        assert {*tmp_path.iterdir()} == {file, checkpoint.kept(file, 1)}
+        for old in tmp_path.iterdir():
+            old.unlink()
+    assert len({*map(str, found.values())}) == 1 and held == [True, True], (found, held)
+    assert done["checkpoints_written_s"] > 0
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("how", [(), ("--checkpoint-async",)])
 @pytest.mark.parametrize("method", ["create", "write", "flush", "finish"])
 def test_a_failure_leaves_the_previous_checkpoint(
-    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    method: str, how: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Catches a checkpoint that is lost, or a part that is left, when the next one fails."""
     words, file = RUNS["echo"].split(), tmp_path / "c.h5"
@@ -305,7 +349,7 @@ def test_a_failure_leaves_the_previous_checkpoint(
 
     monkeypatch.setattr(Hdf5Checkpoints, method, failing)
     kept = "--checkpoint", file, "--checkpoint-every", 2, "--checkpoint-keep", 1
-    done = support.in_process("run", *words, *kept)
+    done = support.in_process("run", *words, *kept, *how)
     assert done.returncode == 3, done
     assert f"--checkpoint {file} cannot be written: No space left on device" in done.stderr
     assert [*tmp_path.iterdir()] == [file]

@@ -287,7 +287,7 @@ def test_a_run_may_end_in_its_timed_steps_only(monkeypatch: pytest.MonkeyPatch) 
         agreed.append(segment.stop)
         return True
 
-    def note(job: Any, engine: Any, log: Any, step: int, finished: bool) -> None:
+    def note(_: Any, part: Any, engine: Any, step: int, *more: bool) -> None:
         written.append(step)
 
     monkeypatch.setattr(Agreements, "segments", singly)

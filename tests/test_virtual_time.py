@@ -18,7 +18,9 @@ import pytest
 import support
 from support import small_problem, whole_record
 
+import drivers.agreements
 import drivers.audits
+import drivers.checkpoints
 import drivers.engine
 import drivers.job
 import drivers.machine
@@ -70,7 +72,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[VirtualClock]:
     """The clock of all modules that read one, and work that moves it."""
     clock = VirtualClock()
     modules = drivers.audits, drivers.engine, drivers.job, drivers.machine, drivers.timing, backend
-    for module in modules:
+    for module in (*modules, drivers.checkpoints):
         monkeypatch.setattr(module, "perf_counter", clock)
     for name in ("mark", "begin"):
         monkeypatch.setattr(backend.Clock, name, staticmethod(clock))
@@ -96,7 +98,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[VirtualClock]:
     takes(Transport, "collect", lambda *given: WAIT if given[-1] is not None else 0.0)
     takes(Transport, "barrier", lambda *_: BARRIER)
     takes(Job, "keep", lambda *_: SNAPSHOT)
-    takes(drivers.engine, "write_blocks", lambda *_: CHECKPOINT)
+    takes(drivers.checkpoints, "write_blocks", lambda *_: CHECKPOINT)
     takes(GridAudit, "begin", lambda *_: BEGIN_AUDIT)
     takes(GridAudit, "end", lambda *_: END_AUDIT)
     takes(drivers.audits.Witness, "_hash", lambda *_: HASHING)
@@ -143,9 +145,57 @@ def test_times_of_a_run(more: str, clock: VirtualClock, tmp_path: Path) -> None:
     # Snapshots are taken at steps 0, 2, 4 and 6, after the audits.
     taken = 4 * (SNAPSHOT + BARRIER)
     assert result["snapshots_s"] == (taken if "snapshot" in more else 0.0)
-    # Checkpoints are written at steps 2, 4 and 6; all wait before, after, and for the last name.
-    written = 3 * (CHECKPOINT + 3 * BARRIER)
+    # Checkpoints are written at steps 2, 4 and 6, by four tasks, each of which all wait for.
+    written = 3 * (CHECKPOINT + 4 * BARRIER)
     assert result["checkpoints_s"] == (written if "checkpoint" in more else 0.0)
+    assert result["checkpoints_written_s"] == (3 * CHECKPOINT if "checkpoint" in more else 0.0)
+    assert result["checkpoints_waited_s"] == result["agreements_s"] == 0.0
+
+
+class Postponed:
+    """Takes the place of a thread: its work is done when it is waited for."""
+
+    def __init__(self, target: Callable[..., None], args: Any, daemon: bool) -> None:
+        self.work: Callable[[], None] | None = lambda: target(*args)
+
+    def start(self) -> None:
+        """Do nothing yet."""
+
+    def join(self, seconds: float | None) -> None:
+        """Do the work, if it is waited for without a limit."""
+        if seconds is None and self.work is not None:
+            self.work()
+            self.work = None
+
+    def is_alive(self) -> bool:
+        """Whether the work is still to be done."""
+        return self.work is not None
+
+
+def test_times_of_checkpoints_beside_the_steps(
+    clock: VirtualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches steps that pay for a checkpoint, and waits for an earlier one that no entry has."""
+    monkeypatch.setattr(drivers.checkpoints, "Thread", Postponed)
+    monkeypatch.setattr(drivers.agreements, "APART_S", 0.0)
+    all_reduce = Transport.all_reduce
+
+    def takes_a_second(*given: Any) -> Any:
+        clock.now += 1.0
+        return all_reduce(*given)
+
+    monkeypatch.setattr(Transport, "all_reduce", takes_a_second)
+    kept = f"--checkpoint {tmp_path / 'saved.h5'} --checkpoint-every 2 --checkpoint-async"
+    result = solved(f"{WORDS} --audit 0 {kept}")
+    # Those of steps 2 and 4 are awaited before the next one; that of step 6 is written at once.
+    waited, at_once, copied = 2 * (CHECKPOINT + 4 * BARRIER), CHECKPOINT + 4 * BARRIER, 2 * BARRIER
+    assert result["checkpoints_waited_s"] == waited
+    assert result["checkpoints_written_s"] == 3 * CHECKPOINT
+    # After steps 1 to 5 the PEs agree what they want, from the third on also whether all are ready.
+    assert result["agreements_s"] == 5 + 3
+    # Steps stand still from the end of a round on, also while the PEs agree when their clocks stop.
+    assert result["checkpoints_s"] == waited + copied + at_once + (1 + 2) + 3
+    assert result["wall_s"] == 4 * WALL + (2 + 2)
 
 
 def test_blocks_that_run_ahead(clock: VirtualClock) -> None:
@@ -350,8 +400,9 @@ def test_parts_of_two_pes() -> None:
         Part(
             tables={"blocks": rows[rows["pe"] == pe], "slices": nothing, "balancing": syncs[[pe]]},
             measures=measures, audits=[], jit_s=jit_s, first_step_at=at, passed_s=(12.0 + pe, 12.5),
-            snapshots_s=kept, checkpoints_s=2 * kept, audit_s=audits, disturbance=disturbed,
-            peak_rss_bytes=peak, staged_bytes=pe + 1,
+            snapshots_s=kept, checkpoints_s=2 * kept, checkpoints_written_s=3 * kept,
+            checkpoints_waited_s=4 * kept, agreements_s=6 * kept,
+            audit_s=audits, disturbance=disturbed, peak_rss_bytes=peak, staged_bytes=pe + 1,
         )
         for pe, jit_s, at, kept, audits, disturbed, peak in [
             (0, 3.0, 40.0, 5.0, {2: 1.0, 6: 0.25}, BUSY, 100),
@@ -367,6 +418,8 @@ def test_parts_of_two_pes() -> None:
     assert outcome.passed_s == (13.0, 12.5)
     assert (outcome.jit_s, outcome.first_step_at) == (3.0, 50.0)
     assert (outcome.snapshots_s, outcome.checkpoints_s) == (7.0, 14.0)
+    assert (outcome.checkpoints_written_s, outcome.checkpoints_waited_s) == (21.0, 28.0)
+    assert outcome.agreements_s == 30.0
     assert outcome.disturbance == Disturbance(0.25, 16.0, 0.5)
     assert (outcome.peak_rss_bytes, outcome.pes, outcome.steps_done) == (300, 2, 7)
     assert outcome.transport is None

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -145,18 +145,30 @@ class Hdf5Checkpoints:
         """Write the pieces of some blocks in place."""
         with self._told():
             arrays = self._arrays()
-            for piece in pieces:
-                stored = arrays[piece.name]
-                into = stored.mapped(aside(self.path), "r+")
-                if piece.ids is None:
-                    assert piece.origin is not None
-                    ends = zip(piece.origin, piece.values.shape, strict=True)
-                    into[tuple(slice(low, low + n) for low, n in ends)] = piece.values
-                else:
+            with open(aside(self.path), "r+b", buffering=0) as disk:
+                for piece in pieces:
+                    stored = arrays[piece.name]
+                    if piece.ids is None:
+                        self._write_cells(disk, stored, piece)
+                        continue
                     assert stored.first is not None
                     rows = piece.ids - stored.first
-                    into[rows] = piece.values
+                    stored.mapped(aside(self.path), "r+")[rows] = piece.values
                     arrays[f"{piece.name}.id"].mapped(aside(self.path), "r+")[rows] = piece.ids
+
+    def _write_cells(self, disk: BinaryIO, stored: Stored, piece: Piece) -> None:
+        """Write the cells of a block in place; if they are one run of bytes, without mapping."""
+        values, origin = piece.values, piece.origin
+        assert origin is not None
+        if values.shape[1:] != stored.shape[1:] or not values.flags.c_contiguous:
+            ends = zip(origin, values.shape, strict=True)
+            into = stored.mapped(aside(self.path), "r+")
+            into[tuple(slice(low, low + n) for low, n in ends)] = values
+            return
+        disk.seek(stored.offset + origin[0] * (stored.nbytes // max(1, stored.shape[0])))
+        left = memoryview(values.reshape(-1).view(np.uint8))
+        while left:
+            left = left[disk.write(left) :]
 
     def flush(self) -> None:
         """Bring to the disk what this PE has written."""
