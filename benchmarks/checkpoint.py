@@ -4,6 +4,11 @@ All write the same bytes, a field of float64 in blocks, bring them to the disk, 
 The disk itself is written in order, from one buffer. A checkpoint is also hashed, which is shown by
 itself. Writers take turns. Exit status 1 if a checkpoint has less than half of the bandwidth of the
 disk. ``python benchmarks/checkpoint.py [MB] [FOLDER]``: 1000 MB in the current folder by default.
+
+``... --steps [MB] [FOLDER]`` measures what checkpoints cost a run instead: runs of jacobi2d without
+them, and with one every `EVERY_S` seconds, written at once or beside the steps, take turns. The
+cost of a checkpoint is what the steps take longer, times in which they stood still included, over
+`EVERY_S`. Exit status 1 if it is more than 5 % beside the steps of one PE.
 """
 
 from __future__ import annotations
@@ -16,10 +21,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import h5py
 import numpy as np
-from common import in_turn, median, write
+from common import in_turn, interleaved, median, run, spread, write
 
 from drivers.shares import Extent, Share, hashed
 from miniapps.contract import Piece
@@ -27,6 +33,8 @@ from workbench.run.checkpoint import Hdf5Checkpoints, read_checkpoint
 
 TRIALS, BLOCKS, CHUNK = 5, 16, 1 << 23
 LEAST = 0.5  # of the bandwidth of the disk
+EVERY_S, MOST = 20.0, 0.05  # between two checkpoints of a run, and their cost
+RUNS, MADE = 3, 2  # of each kind, and checkpoints of each
 
 
 def pieces_of(megabytes: int) -> list[Piece]:
@@ -89,12 +97,59 @@ def timed(act: Callable[[], object]) -> float:
     return perf_counter() - before
 
 
+def beside_steps(megabytes: int, folder: str) -> int:
+    """Measure what checkpoints cost runs, print and save; returns the exit status."""
+    side = math.isqrt(megabytes * 10**6 // 8)
+    words = ["jacobi2d", "--size", f"{side}x{side}", "--time-tile", 8, "--warmup", 16, "--audit", 0]
+    results: dict[str, Any] = {"megabytes": side**2 * 8e-6, "every_s": EVERY_S, "runs": RUNS}
+    for driver in ("serial", "mpi -n 2"):
+        case = [*words, "--driver", *driver.split()]
+        results[driver] = costs(case, folder)
+        print(driver, results[driver], flush=True)
+    write("checkpoint_steps", results)
+    return int(results["serial"]["beside the steps"]["median"] > MOST)
+
+
+def costs(case: list[object], folder: str) -> dict[str, Any]:
+    """The cost of checkpoints of a run, as a share of `EVERY_S`, and how long steps stood still."""
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        tried = run(*case, "--steps", 64)
+        every = 8 * round(EVERY_S * tried["steps"] / tried["wall_s"] / 8)
+        steps = ["--steps", MADE * every + every // 4]
+        kept = ["--checkpoint", f"{scratch}/c.h5", "--checkpoint-every", every]
+        kinds = {
+            "none": [*case, *steps],
+            "at once": [*case, *steps, *kept],
+            "beside the steps": [*case, *steps, *kept, "--checkpoint-async"],
+        }
+        found = interleaved(kinds, RUNS)
+    taken = {
+        kind: [record["wall_s"] + record["checkpoints_s"] for record in records]
+        for kind, records in found.items()
+    }
+    usual = median(taken.pop("none"))
+    shares: dict[str, Any] = {
+        kind: spread((seconds - usual) / (MADE * EVERY_S) for seconds in every_run)
+        for kind, every_run in taken.items()
+    }
+    for kind in shares:
+        for key in ("checkpoints_s", "checkpoints_written_s", "checkpoints_waited_s"):
+            each = (record[key] / MADE for record in found[kind])
+            shares[kind][f"{key} of each"] = median(each)
+        shares[kind]["agreements_s"] = median(record["agreements_s"] for record in found[kind])
+    return {"seconds without": spread(r["wall_s"] for r in found["none"]), **shares}
+
+
 def main() -> int:
     """Measure, print and save; returns the exit status."""
-    megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    given = [word for word in sys.argv[1:] if word != "--steps"]
+    megabytes = int(given[0]) if given else 1000
+    within = given[1] if len(given) > 1 else "."
+    if "--steps" in sys.argv:
+        return beside_steps(megabytes, within)
     pieces = pieces_of(megabytes)
     share = share_of(pieces)
-    with tempfile.TemporaryDirectory(dir=sys.argv[2] if len(sys.argv) > 2 else ".") as folder:
+    with tempfile.TemporaryDirectory(dir=within) as folder:
         path = Path(folder) / "c.h5"
 
         def writing(writer: Callable[[Path, list[Piece]], None]) -> float:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import pickle
 import shutil
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise, product
 from pathlib import Path
 from random import Random
 from threading import Event
@@ -24,10 +26,11 @@ from devices.backend import Device
 from drivers.checkpoints import Part, words_of_state, write_blocks
 from drivers.engine import Engine
 from drivers.shares import Extent, Share
+from miniapps import saved
 from miniapps.contract import Checkpoint, CheckpointError
 from miniapps.leanmd.domain import Domain
 from miniapps.pic.block import PicBlock
-from miniapps.saved import SavedState
+from miniapps.saved import NOBODY, SavedState, Stored
 from workbench import resume
 from workbench.run import checkpoint
 from workbench.run.checkpoint import Hdf5Checkpoints, read_checkpoint
@@ -355,6 +358,46 @@ def test_a_failure_leaves_the_previous_checkpoint(
     assert [*tmp_path.iterdir()] == [file]
     monkeypatch.undo()
     assert record("resume", file)["state_hash"] == record("run", *words)["state_hash"]
+
+
+def saved_rows(path: Path, values: np.ndarray, ids: np.ndarray) -> SavedState:
+    """A file with rows, and with unused ones between them."""
+    first, count = int(ids.min()), int(np.ptp(ids)) + 1
+    all_ids, rows = np.full(count, NOBODY), np.zeros((count, values.shape[1]), values.dtype)
+    all_ids[ids - first], rows[ids - first] = ids, values
+    path.write_bytes(all_ids.tobytes() + rows.tobytes())
+    arrays = {
+        "p": Stored(rows.dtype.str, rows.shape, all_ids.nbytes, first),
+        "p.id": Stored("<i8", all_ids.shape, 0, first),
+    }
+    return SavedState(path, 0, "", arrays, {})
+
+
+@pytest.mark.parametrize("kind", ["<f8", "<f4"])
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_rows_of_several_blocks(
+    axes: int, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches rows that are lost, or found twice, where a process sorts them for its blocks."""
+    monkeypatch.setattr(saved, "CHUNK", 3000)
+    random = np.random.default_rng(axes)
+    count, sides = 2000, (1.5, 7.0, 1e-3)[:axes]
+    values = (random.random((count, axes + 2)) * [*sides, 1, 1]).astype(kind)
+    values[::7, 0] = 0.5  # the border of blocks
+    values[1::50, 0] = random.choice([np.inf, -np.inf, np.nan], 40)  # in no block
+    ids = 5 + random.permutation(3 * count)[:count]
+    state = saved_rows(tmp_path / "p", values, ids)
+    cuts = [np.linspace(0, side, 4) for side in sides]
+    boxes = [tuple(zip(*box, strict=True)) for box in product(*map(pairwise, cuts))]
+    alone = [state.rows("p", *box) for box in boxes]
+    one, _ = (state.for_block(number) for number in range(2))
+    together = [one.rows("p", *box) for box in boxes]
+    for (of_alone, rows), (of_both, found) in zip(alone, together, strict=True):
+        assert np.array_equal(of_alone, of_both) and np.array_equal(rows, found)
+        assert (np.diff(of_alone) > 0).all()
+    inside = sum(len(some) for some, _ in together)
+    assert inside == np.isfinite(values[:, 0]).sum() > 0
+    assert len(one.found) == 1 and not pickle.loads(pickle.dumps(one)).found
 
 
 # Wrong programs -----------------------------------------------------------------------------------

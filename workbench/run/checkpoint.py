@@ -166,7 +166,7 @@ class Hdf5Checkpoints:
             into[tuple(slice(low, low + n) for low, n in ends)] = values
             return
         disk.seek(stored.offset + origin[0] * (stored.nbytes // max(1, stored.shape[0])))
-        left = memoryview(values.reshape(-1).view(np.uint8))
+        left = values.reshape(-1).view(np.uint8).data
         while left:
             left = left[disk.write(left) :]
 

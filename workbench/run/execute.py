@@ -12,11 +12,11 @@ import os
 import shlex
 import shutil
 import sys
-import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,8 @@ from workbench.run.launched import launch_folder
 from workbench.run.processes import end_by_signals, remove_shared_files, stopped_by_signals
 from workbench.run.progress_bar import ProgressBar, ProgressBarThread
 from workbench.run.progress_file import NoProgressFile, ProgressFile, reopened
-from workbench.run.replaced import write_text
+from workbench.run.replaced import aside, write_text
+from workbench.run.scratch import scratch_folder
 from workbench.run.shared_memory import require_shared_of
 from workbench.run.spec import RunSpec
 from workbench.run.watch import watched
@@ -221,7 +222,7 @@ def execute_all(
     with (
         exits_are_errors(),
         standard_output.kept() as restore,
-        _progress_of(specs[0], folder, stall_s, partial(_clear, specs), stoppable) as watcher,
+        _progress_of(specs, folder, stall_s, stoppable) as watcher,
         crashes_told(partial(failed, watcher, fail=fail and partial(_tell_of, specs[0]))),
     ):
         try:
@@ -265,6 +266,15 @@ def _clear(specs: Sequence[RunSpec]) -> None:
                 written.clear()
 
 
+def _parts_of(specs: Sequence[RunSpec]) -> list[Path]:
+    """These files, whether they exist or not."""
+    outputs = (output.temporary(spec.output, 1) for spec in specs if spec.output is not None)
+    checkpoints = (
+        aside(spec.checkpoint.resolve()) for spec in specs if spec.checkpoint is not None
+    )
+    return [*chain.from_iterable(outputs), *checkpoints]
+
+
 def store_of(spec: RunSpec) -> output.Hdf5Store | None:
     """The store for the run's output file, if any, with the snapshot writers that it needs."""
     if spec.output is None:
@@ -302,13 +312,13 @@ def check_restarts(spec: RunSpec, launches: bool) -> None:
 
 @contextmanager
 def _progress_of(
-    spec: RunSpec,
+    specs: Sequence[RunSpec],
     folder: Path | None,
     stall_s: float | None,
-    clear: Callable[[], None],
     stoppable: bool,
 ) -> Iterator[Watcher]:
     """The run's progress file: the launching process's, else a new one with a progress bar."""
+    spec = specs[0]
     if folder is not None:
         yield reopened(folder / launch.PROGRESS, spec.pes)
     elif not spec.can.one_process:
@@ -318,9 +328,10 @@ def _progress_of(
     else:
         end_by_signals()
         bar = ProgressBar(f"{spec.app}, {spec.driver}", spec.warmup + spec.steps)
-        with tempfile.TemporaryDirectory(prefix="miniapps-") as scratch:
-            progress = ProgressFile(Path(scratch) / launch.PROGRESS, 1)
+        with scratch_folder(parts=_parts_of(specs), ended_s=0) as scratch:
+            progress = ProgressFile(scratch / launch.PROGRESS, 1)
             stopping = stopped_by_signals(progress.stop, stoppable)
+            clear = partial(_clear, specs)
             with watched(progress, stall_s, clear), ProgressBarThread(bar, progress), stopping:
                 try:
                     yield progress

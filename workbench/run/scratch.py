@@ -5,22 +5,25 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# Until then, those who watch the processes that write to the folder have ended them.
-REMOVE = 'read -r _; sleep 2; rm -rf -- "$1"'
+REMOVE = 'read -r _; sleep "$1"; shift; rm -rf -- "$@"'
+ENDED_S = 2  # until then, those who watch the processes that write to a folder have ended them
 
 
 @contextmanager
-def scratch_folder(prefix: str = "miniapps-") -> Iterator[Path]:
+def scratch_folder(
+    prefix: str = "miniapps-", parts: Iterable[Path] = (), ended_s: float = ENDED_S
+) -> Iterator[Path]:
     """A new folder, which is removed at the end, and by a shell if this process is killed.
 
-    The shell reads from a pipe that closes when this process has ended.
+    The shell reads from a pipe that closes when this process has ended. Then it also removes
+    ``parts``, files that are not complete. ``ended_s``: until other processes have ended, too.
     """
     with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
-        command = ["/bin/sh", "-c", REMOVE, "sh", name]
+        command = ["/bin/sh", "-c", REMOVE, "sh", str(ended_s), name, *map(str, parts)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as guard:
             try:
                 yield Path(name)
