@@ -401,7 +401,7 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
         before = perf_counter()
         most = engine.transport.all_reduce(wish, "max")
         checkpoints.proceed()
-        log.agreeing_s += perf_counter() - before
+        log.agreeing_s.append(perf_counter() - before)
         return most
 
     def end_after(step: int) -> None:

@@ -37,8 +37,8 @@ class Outcome:
     the PE where it was longest, snapshots excluded; ``snapshots_s``, ``checkpoints_s`` and
     ``audits_s``: what these took, not part of ``wall_s``; ``checkpoints_written_s``,
     ``checkpoints_waited_s``: the slowest PE wrote checkpoints, perhaps while steps went on, and
-    waited for earlier ones; ``agreements_s``: PEs agreed whether to write one, on the PE that came
-    last, as others waited for it; ``disturbance``: the largest of any PE in
+    waited for earlier ones; ``agreements_s``: PEs agreed whether to write one, each time on the PE
+    that came last, as others waited for it; ``disturbance``: the largest of any PE in
     the timed steps; ``peak_rss_bytes``: largest resident memory of a PE; ``balancing``: one per
     load-balancing step, as returned by `timing.balancing_summary`; ``transport``: the path of
     messages between GPUs, or of those that could not take the usual one, the reason for it, and the
@@ -93,7 +93,7 @@ class Part(NamedTuple):
     checkpoints_s: float
     checkpoints_written_s: float
     checkpoints_waited_s: float
-    agreements_s: float
+    agreements_s: np.ndarray  # each of them
     audit_s: dict[int, float]  # spent on audits, by the first step of the round
     disturbance: Disturbance
     peak_rss_bytes: int
@@ -122,7 +122,7 @@ class Part(NamedTuple):
             checkpoints_s=log.checkpoints_s,
             checkpoints_written_s=log.writing_s,
             checkpoints_waited_s=log.waiting_s,
-            agreements_s=log.agreeing_s,
+            agreements_s=np.array(log.agreeing_s),
             audit_s=dict(audit_s),
             disturbance=log.disturbance(),
             peak_rss_bytes=host_memory.peak_bytes(),
@@ -198,7 +198,7 @@ def joined(
         checkpoints_s=max(part.checkpoints_s for part in parts),
         checkpoints_written_s=max(part.checkpoints_written_s for part in parts),
         checkpoints_waited_s=max(part.checkpoints_waited_s for part in parts),
-        agreements_s=min(part.agreements_s for part in parts),
+        agreements_s=float(np.min([part.agreements_s for part in parts], axis=0).sum()),
         audits_s=float((elapsed - wall_s).sum()),
         disturbance=Disturbance(*map(max, zip(*(part.disturbance for part in parts), strict=True))),
         peak_rss_bytes=max(part.peak_rss_bytes for part in parts),

@@ -253,7 +253,7 @@ class PELog:
     def __init__(self, pe: int) -> None:
         self.pe = pe
         self.snapshots_s = self.checkpoints_s = 0.0  # in which the clock stood still
-        self.agreeing_s = 0.0  # whether to write a checkpoint, or to stop
+        self.agreeing_s: list[float] = []  # each agreement: to write a checkpoint, or to stop
         self.writing_s = 0.0  # checkpoints, perhaps while steps went on
         self.waiting_s = 0.0  # for a checkpoint that was still being written
         self.ready()

@@ -401,7 +401,7 @@ def test_parts_of_two_pes() -> None:
             tables={"blocks": rows[rows["pe"] == pe], "slices": nothing, "balancing": syncs[[pe]]},
             measures=measures, audits=[], jit_s=jit_s, first_step_at=at, passed_s=(12.0 + pe, 12.5),
             snapshots_s=kept, checkpoints_s=2 * kept, checkpoints_written_s=3 * kept,
-            checkpoints_waited_s=4 * kept, agreements_s=6 * kept,
+            checkpoints_waited_s=4 * kept, agreements_s=np.array([kept, 12.0 - kept]),
             audit_s=audits, disturbance=disturbed, peak_rss_bytes=peak, staged_bytes=pe + 1,
         )
         for pe, jit_s, at, kept, audits, disturbed, peak in [
@@ -419,7 +419,7 @@ def test_parts_of_two_pes() -> None:
     assert (outcome.jit_s, outcome.first_step_at) == (3.0, 50.0)
     assert (outcome.snapshots_s, outcome.checkpoints_s) == (7.0, 14.0)
     assert (outcome.checkpoints_written_s, outcome.checkpoints_waited_s) == (21.0, 28.0)
-    assert outcome.agreements_s == 30.0
+    assert outcome.agreements_s == 5.0 + 5.0  # of PE 0, then of PE 1
     assert outcome.disturbance == Disturbance(0.25, 16.0, 0.5)
     assert (outcome.peak_rss_bytes, outcome.pes, outcome.steps_done) == (300, 2, 7)
     assert outcome.transport is None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from workbench.exit_status import BAD_INPUT
 from workbench.run import launch, record, restarts
 from workbench.run.execute import check_fits, check_restarts, require_pinnable
 from workbench.run.processes import signals_kept
+from workbench.run.scratch import scratch_folder
 from workbench.run.spec import RunSpec
 from workbench.show import captions
 from workbench.study.campaign import Campaign
@@ -104,8 +104,8 @@ def run(app: str, **options: Any) -> Record:
         require(name not in options, name, options.get(name), "is for the command line only")
     words = [word for name, value in options.items() for word in _words(name, value)]
     asked = build_parser(["run", app]).parse_args(["run", app, *words])
-    with tempfile.TemporaryDirectory(prefix="miniapps-") as folder, signals_kept():
-        timings = Path(folder) / "blocks.npy"
+    with scratch_folder() as folder, signals_kept():
+        timings = folder / "blocks.npy"
         spec = _spec(asked, timings)
 
         def command(spec: RunSpec) -> list[str]:

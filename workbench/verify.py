@@ -10,10 +10,8 @@ are compared with one on the CPU. `workbench.run.batch` makes all runs in a few 
 from __future__ import annotations
 
 import itertools
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -26,6 +24,7 @@ from workbench.exit_status import VALID, WRONG
 from workbench.run import batch
 from workbench.run.cases import Case, spec_of
 from workbench.run.checkpoint import offers_checkpoints
+from workbench.run.scratch import scratch_folder
 
 COUNTS = (1, 2, 3, 4, 6)  # of ranks with one block each, or of blocks in one process
 PES = (1, 2, 3)  # with several blocks on each
@@ -131,8 +130,8 @@ def resumed(app: str, device: str) -> Iterator[tuple[str, batch.Result]]:
     if not offers_checkpoints(miniapps.load(app).Block):
         return
     two, three = (Case(drivers.names()[0], parts=parts) for parts in (2, 3))
-    with tempfile.TemporaryDirectory(prefix="miniapps-") as folder:
-        file, usual = Path(folder) / "c.h5", spec_of(app, two, "tiny", device=device)
+    with scratch_folder() as folder:
+        file, usual = folder / "c.h5", spec_of(app, two, "tiny", device=device)
         half = (usual.warmup + usual.steps) // 2 + 1  # one checkpoint, half way
         yield (
             f"{two}, with a checkpoint",

@@ -291,7 +291,7 @@ class PE(Chare):
 
     def note_checkpoints(self, agreeing_s: float, waiting_s: float) -> None:
         """Add to the seconds in which PEs agreed on checkpoints, and waited for earlier ones."""
-        self.log.agreeing_s += agreeing_s
+        self.log.agreeing_s.append(agreeing_s)
         self.log.waiting_s += waiting_s
 
     def note_begin(self, step: int) -> None:

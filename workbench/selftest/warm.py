@@ -15,7 +15,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +24,7 @@ from workbench.exit_status import FAILED, VALID
 from workbench.run import batch, launch
 from workbench.run.processes import end_with
 from workbench.run.progress_file import FORKED
+from workbench.run.scratch import scratch_folder
 from workbench.run.spec import RunSpec
 from workbench.selftest import stub
 
@@ -39,8 +39,8 @@ def started(specs: Sequence[RunSpec]) -> Iterator[list[str]]:
 
     ``specs``: runs that need no launcher, which it makes first, and so loads their kernels.
     """
-    with tempfile.TemporaryDirectory(prefix="miniapps-") as folder:
-        path = str(Path(folder) / "warm")
+    with scratch_folder() as folder:
+        path = str(folder / "warm")
         Path(path).with_suffix(RUNS).write_bytes(pickle.dumps(specs))
         command = [sys.executable, "-P", "-m", __name__, path]  # not a folder workbench here
         pipe = subprocess.PIPE
