@@ -114,11 +114,11 @@ class Trial:
             for pid in victims:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            os.waitpid(child, 0)
+        except BaseException:
+            os.kill(child, signal.SIGKILL)
+            raise
         finally:
-            with suppress(ProcessLookupError, ChildProcessError):
-                os.kill(child, signal.SIGKILL)
-                os.waitpid(child, 0)
+            os.waitpid(child, 0)
         when = f"{'after' if self.after else 'before'} {self.task}" if self.stops else "any moment"
         return f"{self.victim}, {when}" if victims else "ended before"
 
@@ -167,7 +167,11 @@ class Trial:
         return [pid for pid in found if process_state(pid) not in "XZ"]
 
     def _victims(self, child: int) -> list[int]:
-        """The processes that the signal hits."""
+        """The processes that the signal hits, which this process, or the warm one, has started."""
+        mine = family(os.getpid())
+        return [pid for pid in self._chosen(child) if pid in mine]
+
+    def _chosen(self, child: int) -> list[int]:
         pes, others = self._pes(), [pid for pid in family(child) if name_of(pid) != "sh"]
         if self.victim == PE and pes:
             return [self.random.choice(pes)]
