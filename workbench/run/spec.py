@@ -168,7 +168,7 @@ class RunSpec:
         metavar="M",
     )
     checkpoint_async: bool = parameter(
-        "--checkpoint-async", False, bool, "write them while steps go on", group=CHECKPOINTS
+        "--checkpoint-async", False, bool, "write them while steps continue", group=CHECKPOINTS
     )
     time_limit: Duration = parameter(
         "--time-limit",
