@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -44,21 +45,20 @@ CASES = {
 }
 PE, ALL, LAUNCHER, LAUNCHING = "PE", "all", "launcher", "launching process"
 TASKS = "create", "write", "flush", "finish"
-# The stop in the middle of writing: of the first PE that comes to it, where it has begun a task.
+# The stop in the middle of writing, before or after a task.
 HOOK = """
 import os, time
 from workbench.run.checkpoint import Hdf5Checkpoints
 usual, calls = Hdf5Checkpoints.{task}, [0]
 def stops(self, *given):
     calls[0] += 1
-    if calls[0] == {number} and {after}:
+    if {after}:
         usual(self, *given)
     if calls[0] == {number}:
-        open({mark!r}, "x").close()
+        open({mark!r}, "a").close()
         time.sleep({seconds})
-        if {after}:
-            return
-    return usual(self, *given)
+    if not {after}:
+        usual(self, *given)
 Hdf5Checkpoints.{task} = stops
 """
 
@@ -130,7 +130,7 @@ class Trial:
                 os.dup2(said.fileno(), 2)
             os.setsid()
             os.environ["TMPDIR"] = str(self.tmp)
-            launch.tempfile.tempdir = None
+            tempfile.tempdir = None
             if self.driver == "serial":
                 exec(self.hook if self.stops else "", {})
                 os._exit(main(self.words))

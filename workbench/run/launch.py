@@ -16,7 +16,6 @@ import shlex
 import string
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from errno import EACCES, EAGAIN, EDQUOT, EMFILE, ENFILE, ENOMEM, ENOSPC, EPERM, EROFS
@@ -40,6 +39,7 @@ from workbench.run.monitor import LOG, Monitor, printed
 from workbench.run.processes import end_by_signals, stopped_by_signals
 from workbench.run.progress_file import ERRORS, ProgressFile, first_error
 from workbench.run.replaced import aside
+from workbench.run.scratch import scratch_folder
 from workbench.run.spec import RunSpec
 
 NOTES = "notes"
@@ -177,8 +177,7 @@ def launch_to_end(
     specs: Sequence[Launched], command: list[str], limit_s: float | None, stoppable: bool
 ) -> tuple[list[dict[str, Any] | str], Ended]:
     """What `launch_all` returns, and how the launch ended."""
-    with tempfile.TemporaryDirectory(prefix="miniapps-") as name:
-        folder = Path(name)
+    with scratch_folder() as folder:
         (folder / RUNS).write_bytes(pickle.dumps(specs))
         begun = monotonic()
         ended = _monitored(specs, command, limit_s, stoppable, folder)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import secrets
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -22,13 +24,15 @@ def scratch_folder(
     The shell reads from a pipe that closes when this process has ended. Then it also removes
     ``parts``, files that are not complete. ``ended_s``: until other processes have ended, too.
     """
-    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
-        command = ["/bin/sh", "-c", REMOVE, "sh", str(ended_s), name, *map(str, parts)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as guard:
-            try:
-                yield Path(name)
-            finally:
-                guard.kill()
+    folder = Path(tempfile.gettempdir(), f"{prefix}{secrets.token_hex(6)}")
+    command = ["/bin/sh", "-c", REMOVE, "sh", str(ended_s), str(folder), *map(str, parts)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as guard:
+        try:
+            folder.mkdir(mode=0o700)
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            guard.kill()  # there was no moment at which nobody would have removed the folder
 
 
 @contextmanager
