@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -28,7 +28,15 @@ from test_checkpoints import record
 from workbench.cli import main, spec_of
 from workbench.run import checkpoint, launch, restarts
 from workbench.run.checkpoint import read_checkpoint
-from workbench.run.processes import SEGMENTS, SHARED, family, name_of, process_state, shared_files
+from workbench.run.processes import (
+    SEGMENTS,
+    SHARED,
+    TOPOLOGIES,
+    family,
+    name_of,
+    process_state,
+    shared_files,
+)
 from workbench.run.progress_file import FORKED
 from workbench.run.spec import RunSpec
 
@@ -159,6 +167,9 @@ class Trial:
         if self.random.random() < 0.05 or self.stops:
             for pid in (child, *self._pes()):
                 self.used |= shared_files(pid) | shared_folders(pid)
+            for pid in family(child):
+                topology = support.environment_of(pid).get("HWLOC_XMLFILE")  # of MPICH's proxy
+                self.used |= {Path(topology)} if topology else set()
 
     def _pes(self) -> list[int]:
         """The processes of PEs."""
@@ -209,10 +220,11 @@ def ended_in(child: int) -> bool:
     return process_state(child) in "XZ"
 
 
-def in_shared_memory() -> set[Path]:
-    """What this kind of runs has in shared memory, of all runs of this machine."""
-    names: Iterable[str] = (*SEGMENTS, "miniapps-*")
-    return {path for name in names for path in SHARED.glob(name)}
+def of_all_runs() -> set[Path]:
+    """What runs have in shared memory and for temporary files, all those of this machine."""
+    usual = Path(tempfile.gettempdir()) / "miniapps-*"
+    patterns = [*(SHARED / name for name in SEGMENTS), SHARED / "miniapps-*", TOPOLOGIES, usual]
+    return {path for pattern in patterns for path in pattern.parent.glob(pattern.name)}
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +243,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
 def test_killed_at_random_moments(driver: str, tmp_path: Path, expected: dict[int, str]) -> None:
     """Catches a checkpoint that is lost, half written or wrong, and files that are left."""
     support.warm_program()
-    shared, made = in_shared_memory(), list[tuple[Trial, str]]()
+    before, made = of_all_runs(), list[tuple[Trial, str]]()
     for number in range(KILLS):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -242,5 +254,5 @@ def test_killed_at_random_moments(driver: str, tmp_path: Path, expected: dict[in
     said = f"{KILLS} kills, steps of the last checkpoints: {steps}, {dict(seen)}"
     print(f"\n{driver}: {said}", file=sys.stderr)
     assert KILLS > seen["ended before"]
-    if KILLS > 5:  # else other tests may use shared memory meanwhile
-        assert in_shared_memory() <= shared
+    if KILLS > 5:  # else other tests may make runs meanwhile
+        assert of_all_runs() <= before
