@@ -68,7 +68,7 @@ class Part:
         self.writer: Any = writer  # None: nothing is asked of this
         self.log = log
         self.blocks: Sequence[Any] = []  # or copies of them
-        self.copies: list[Copied] = []
+        self.room: list[np.ndarray] = []  # of the last copies, or for the first ones
         self.share = Share()
         self.behind = False
         self.thread: Thread | None = None
@@ -76,10 +76,24 @@ class Part:
 
     def take(self, blocks: Iterable[Any], behind: bool) -> None:
         """Get to know what to write; ``behind``: while the blocks go on, so that it is copied."""
+        self.ready(wait=True)
         self.behind, self.blocks = behind, [*blocks]
         if behind:
-            room = (array for copy in self.copies for array in copy.arrays())
-            self.blocks = self.copies = [Copied.of(block, room) for block in self.blocks]
+            room = iter(self.room)
+            copies = [Copied.of(block, room) for block in self.blocks]
+            self.room = [array for copy in copies for array in copy.arrays()]
+            self.blocks = copies
+
+    def make_room(self, blocks: Iterable[Any]) -> None:
+        """Have the system find memory for copies, in a thread: it takes longer than to copy."""
+        pieces = [piece for block in blocks for piece in pieces_of(block)]
+        self.room = [np.empty(piece.values.shape, piece.values.dtype) for piece in pieces]
+        self.thread = Thread(target=self._touch, daemon=True)
+        self.thread.start()
+
+    def _touch(self) -> None:
+        for array in self.room:
+            array.fill(0)
 
     def begin(self, task: str, *given: Any) -> None:
         """Begin a task, or do it at once. Raises RunError, CheckpointError, as `ready` does."""

@@ -387,6 +387,8 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
         require_state(job, words)
     log, done, agreements = PELog(pe), job.start, Agreements(job, watcher.signalled)
     part = Part(job.checkpoint_writer, log)
+    if job.checkpoint_async:
+        part.make_room(engine.blocks)
     checkpoints = Checkpoints(EngineTeam(engine.transport, part, pe))
     take_snapshot(job, engine, log, job.setup())
 

@@ -155,7 +155,7 @@ def test_times_of_a_run(more: str, clock: VirtualClock, tmp_path: Path) -> None:
 class Postponed:
     """Takes the place of a thread: its work is done when it is waited for."""
 
-    def __init__(self, target: Callable[..., None], args: Any, daemon: bool) -> None:
+    def __init__(self, target: Callable[..., None], daemon: bool, args: Any = ()) -> None:
         self.work: Callable[[], None] | None = lambda: target(*args)
 
     def start(self) -> None:

@@ -222,6 +222,8 @@ class PE(Chare):
 
     def start_log(self) -> None:
         """Discard the timings of the warm-up and set the time origin to now."""
+        if self.job.checkpoint_async and not self.checkpoint.room:
+            self.checkpoint.make_room(chare.block for chare in self.chares())
         self.log.start()
         for chare in self.chares():
             chare.runner.forget_audits(chare.step)
