@@ -386,10 +386,8 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
         words = engine.transport.all_reduce(words_of_state(engine.blocks), "sum")
         require_state(job, words)
     log, done, agreements = PELog(pe), job.start, Agreements(job, watcher.signalled)
-    part = Part(job.checkpoint_writer, log)
-    if job.checkpoint_async:
-        part.make_room(engine.blocks)
-    checkpoints = Checkpoints(EngineTeam(engine.transport, part, pe))
+    part, checkpoints = checkpoints_of(job, engine, log)
+    largest = partial(largest_of, engine, checkpoints, log)
     take_snapshot(job, engine, log, job.setup())
 
     def begun(runner: Runner, this: Round) -> None:
@@ -398,13 +396,6 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
 
     def ended(runner: Runner, this: Round) -> None:
         log.add(job.layout.numbers[runner.place], this.number, runner.stepper)
-
-    def largest(wish: np.ndarray) -> np.ndarray:
-        before = perf_counter()
-        most = engine.transport.all_reduce(wish, "max")
-        checkpoints.proceed()
-        log.agreeing_s.append(perf_counter() - before)
-        return most
 
     def end_after(step: int) -> None:
         if engine.auditor is not None:
@@ -440,6 +431,28 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
     engine.close(done)
     watcher.finish(pe)
     return log, End(done, agreements.stopped)
+
+
+def checkpoints_of(job: Job, engine: Engine, log: PELog) -> tuple[Part, Checkpoints]:
+    """What writes the checkpoints of this process's blocks, and has all PEs do it together."""
+    part = Part(job.checkpoint_writer, log)
+    if job.checkpoint_async:
+        part.make_room(engine.blocks)
+    return part, Checkpoints(EngineTeam(engine.transport, part, log.pe))
+
+
+def largest_of(
+    engine: Engine, checkpoints: Checkpoints, log: PELog, wish: np.ndarray
+) -> np.ndarray:
+    """The largest of all PEs' wishes; if all have done a task of a checkpoint, they begin another.
+
+    Called when the PEs agree.
+    """
+    before = perf_counter()
+    most: np.ndarray = engine.transport.all_reduce(wish, "max")
+    checkpoints.proceed()
+    log.agreeing_s.append(perf_counter() - before)
+    return most
 
 
 def _count(job: Job, end: int, step: int, stop: int) -> int:
