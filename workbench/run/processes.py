@@ -193,16 +193,25 @@ def _is_segment(path: Path) -> bool:
 def orphans(since: float) -> set[Path]:
     """MPI's files of shared memory that no process has mapped: left by ranks that were killed.
 
-    And files of MPICH's proxies, if none is there. Only those created after ``since``, in seconds
+    And files of MPICH's proxies that no rank knows. Only those created after ``since``, in seconds
     since the epoch, by this user.
     """
     found = {file for name in SEGMENTS for file in _made(SHARED / name, since)}
-    if found:  # a process may map one that it has just created; another may be dying with one
+    found |= {*_made(TOPOLOGIES, since)}
+    if found:  # a process may use one that it has just created; another may be dying with one
         time.sleep(MAPPING_S)
-        found &= _unmapped(since)
-    proxies = (name_of(int(one.name)) == PROXY for one in Path("/proc").glob("[0-9]*"))
-    left = set(_made(TOPOLOGIES, since))
-    return found | left if left and not any(proxies) else found
+        found &= _unmapped(since) | {*_made(TOPOLOGIES, since)} - _topologies()
+    return found
+
+
+def _topologies() -> set[Path]:
+    """The files of MPICH's proxies that ranks know, by a variable of their environment."""
+    known = set()
+    for one in Path("/proc").glob("[0-9]*"):
+        for word in system.text(str(one / "environ")).split("\0"):
+            if word.startswith("HWLOC_XMLFILE="):
+                known.add(Path(word.partition("=")[2]))
+    return known
 
 
 def remove_orphans(since: float) -> None:
