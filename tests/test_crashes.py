@@ -68,9 +68,12 @@ def beyond_the_end() -> None:
 
 
 def calls_itself() -> None:
-    """Fill the stack of C: what Python limits are calls of Python functions alone."""
+    """Fill the stack of C: what Python limits are calls of Python functions alone.
+
+    Calls that release Python's lock would crash, now and then, while they hold its mutex.
+    """
     sys.setrecursionlimit(1 << 30)
-    again = ctypes.CFUNCTYPE(None)(lambda: again())
+    again = ctypes.PYFUNCTYPE(None)(lambda: again())
     again()
 
 
