@@ -103,8 +103,9 @@ def skip_without_wheel(report: Any) -> None:
     Where there is a wheel, a missing Charm4Py is a failure as any other.
     """
     reason = no_wheel()
-    needed = re.search(NO_CHARM, str(report.longrepr)) or re.search(NAMES_CHARM, report.nodeid)
-    if report.failed and reason is not None and needed:
+    if reason is None or not report.failed:
+        return
+    if re.search(NO_CHARM, str(report.longrepr)) or re.search(NAMES_CHARM, report.nodeid):
         report.outcome, report.longrepr = "skipped", (report.nodeid, None, f"Skipped: {reason}")
 
 
