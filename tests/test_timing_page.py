@@ -46,6 +46,7 @@ SAID = {  # how a sentence begins: parts of the names of the tests that find it 
     "Snapshots and frames": f"{RUN} {LAUNCHED}",
     "The blocks stop at the end": f"{RUN} {LAUNCHED}",
     "The record has their time": f"{RUN} {LAUNCHED}",
+    "With `--checkpoint-async`": f"{CLOCK}::times_of_checkpoints_beside_the_steps",
     "The time of [audits]": f"{AUDITS} {LAUNCHED}",
     "All blocks do most of an audit": f"{PES} {AUDITS}",
     "The record has the sum": f"{PES} {AUDITS} {LAUNCHED}",
