@@ -178,10 +178,10 @@ class VirtualHosts:
             Path(f"/run/{namespace}").rmdir()
 
     def inside(self, host: str) -> list[str]:
-        """What begins a command that runs on a host, in the folder of this process."""
+        """What begins a command that runs on a host, in the folder of the project."""
         unshare = self.inits[host].pid
         text = Path(f"/proc/{unshare}/task/{unshare}/children").read_text()
-        return ["nsenter", "-t", text.split()[0], "-m", "-u", "-n", "-p", f"--wd={os.getcwd()}"]
+        return ["nsenter", "-t", text.split()[0], "-m", "-u", "-n", "-p", f"--wd={ROOT}"]
 
     def on(self, host: str, *words: object, **more: Any) -> subprocess.CompletedProcess[str]:
         """Run a command on a host."""
