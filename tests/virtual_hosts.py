@@ -114,7 +114,9 @@ class VirtualHosts:
             self._begin(name, address)
         end = time.monotonic() + UP_S
         for name in self.names:
-            while self.on(name, "true").returncode and time.monotonic() < end:
+            log = self.shared / f"log_{name}"
+            while "listening" not in log.read_text():
+                assert time.monotonic() < end, log.read_text()
                 time.sleep(0.02)
 
     def _begin(self, name: str, address: str) -> None:
@@ -185,11 +187,7 @@ class VirtualHosts:
 
     def on(self, host: str, *words: object, **more: Any) -> subprocess.CompletedProcess[str]:
         """Run a command on a host."""
-        try:
-            inside = self.inside(host)
-        except (OSError, IndexError):  # it is not up yet
-            return subprocess.CompletedProcess([], 1, "", "")
-        command = [*inside, *map(str, words)]
+        command = [*self.inside(host), *map(str, words)]
         return subprocess.run(command, capture_output=True, text=True, check=False, **more)
 
     def cut_off(self, host: str) -> None:
