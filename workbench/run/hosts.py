@@ -48,7 +48,7 @@ class Host:
     """A host of a run, and its watcher; ``facts``: what it has said of itself."""
 
     def __init__(self, place: Place, driver: str, remote: str) -> None:
-        self.name, self.pes = place
+        self.place, (self.name, self.pes) = place, place
         self.facts: dict[str, Any] = {}
         self.lost: dict[int, Lost] = {}
         self.memory = ""  # that it ran out

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from devices import system
-from drivers.hosts import Place, one_by_one
+from drivers.hosts import one_by_one
 from workbench.run.host_processes import GRACE_S, HostProcesses, Lost, first_of
 from workbench.run.hosts import Host, synchronize
 from workbench.run.launched import Launched
@@ -52,8 +52,7 @@ class Monitor:
         self.log, self.errors = (progress.path.with_name(name) for name in (LOG, ERRORS))
         self.progress, self.process = progress, process
         self.bar = ProgressBar(f"{spec.app}, {spec.driver}", spec.warmup + spec.steps)
-        named = one_by_one([Place(host.name, host.pes) for host in hosts])
-        self.stall = Stall(progress, limit_s, named)
+        self.stall = Stall(progress, limit_s, one_by_one([host.place for host in hosts]))
         self.hosts, here = hosts, 0 if hosts else spec.pes
         self.here = HostProcesses(progress, here, program, self._processes, remember)
         self.failed: float | None = None  # when an error that a PE reports was first seen
