@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -250,6 +251,36 @@ def test_a_rank_that_fails_ends_the_others(tmp_path: Path, end: str, status: int
     done = launched(tmp_path, 3, ENDS.format(end=end))
     assert done.returncode == status and "rank 1, PID" in done.stderr and how in done.stderr
     assert not [*tmp_path.iterdir()]
+
+
+# Rank 0 writes every 10 ms whether the folder of messages is there.
+LOOKS = """
+import os, time
+rank, folder = int(os.environ["MINIAPPS_FILE_RANK"]), os.environ["MINIAPPS_FILE_FOLDER"]
+with open("{seen}", "a", buffering=1) as seen:
+    while rank == 0:
+        seen.write(f"{{os.path.isdir(folder)}}\\n")
+        time.sleep(0.01)
+while not os.path.getsize("{seen}"):
+    time.sleep(0.01)
+os._exit(5)
+"""
+
+
+@pytest.mark.launch
+def test_the_folder_outlives_ranks_on_all_hosts(tmp_path: Path) -> None:
+    """Catches ranks elsewhere that live on, or report a lost folder in place of what happened."""
+    shell, seen, folder = tmp_path / "shell", tmp_path / "seen", tmp_path / "folder"
+    shell.write_text('#!/bin/sh\nshift\nexec /bin/sh -c "$*"\n')
+    shell.chmod(0o755)
+    folder.mkdir()
+    words = ["--hosts", "a:1,b:1", "--remote-shell", str(shell)]
+    done = launched(folder, 2, LOOKS.format(seen=seen), *words)
+    assert done.returncode == 5 and "rank 1, PID" in done.stderr and "host b" in done.stderr
+    looks = seen.read_text()
+    assert set(looks.split()) == {"True"} and not [*folder.iterdir()]
+    time.sleep(0.1)
+    assert seen.read_text() == looks
 
 
 @pytest.mark.launch

@@ -18,7 +18,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
@@ -28,6 +30,7 @@ LOCAL_RANK = "MINIAPPS_FILE_LOCAL_RANK"  # its number on its host
 PREFIX = "miniapps-messages-"  # of the names of such folders
 LOCK = "lock"  # file in it: locked as long as the process that owns the folder lives
 MEMORY = Path("/dev/shm")
+END_S, POLL_S = 5.0, 0.02  # for ranks on other hosts to end after a failure
 # Reads a pipe that only the owner has open for writing. When that ends, however it ends, this
 # removes the folder; ranks that are still alive may write while it does.
 GUARD = """trap "" HUP INT TERM
@@ -109,21 +112,25 @@ def start(rank: int, first: int, asked: argparse.Namespace, folder: Path) -> int
     return spawned(asked.program, own)
 
 
-def spawned(command: list[str], own: dict[str, str]) -> int:
-    """Start a command with some more variables; returns the process."""
+def spawned(command: list[str], own: dict[str, str], pipe: int | None = None) -> int:
+    """Start a command with some more variables; returns the process. ``pipe``: what it reads."""
     no_input = os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0
-    return os.posix_spawnp(command[0], command, os.environ | own, file_actions=[no_input])
+    source = no_input if pipe is None else (os.POSIX_SPAWN_DUP2, pipe, 0)
+    return os.posix_spawnp(command[0], command, os.environ | own, file_actions=[source])
 
 
-def start_on_hosts(asked: argparse.Namespace, folder: Path) -> dict[int, str]:
-    """Start this launcher on each host, for the ranks there; returns processes and hosts."""
+def start_on_hosts(asked: argparse.Namespace, folder: Path, pipe: int) -> dict[int, str]:
+    """Start this launcher on each host, for the ranks there; returns processes and hosts.
+
+    ``pipe``: its end has them end their ranks.
+    """
     found, first = {}, 0
     for word in asked.hosts.split(","):
         host, _, count = word.partition(":")
         script = [sys.executable, "-I", "-S", __file__, "-n", str(asked.ranks)]
         part = ["--part", f"{first}:{first + int(count)}", "--dir", str(folder)]
         words = shlex.join([*script, *part, "--", *asked.program])
-        found[spawned([asked.remote_shell, host, words], {})] = f"host {host}"
+        found[spawned([asked.remote_shell, host, words], {}, pipe)] = f"host {host}"
         first += int(count)
     return found
 
@@ -150,20 +157,57 @@ def launch(asked: argparse.Namespace) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup: it stays ignored
             signal.signal(number, lambda number, _: sys.exit(128 + number))
+    with nullcontext(asked.dir) if asked.part else owned(asked.dir) as folder:
+        return launch_on_hosts(asked, folder) if asked.hosts else launch_here(asked, folder)
+
+
+def launch_here(asked: argparse.Namespace, folder: Path) -> int:
+    """Start the ranks of this host; the end of the input ends those of a part of a run."""
     ranks: dict[int, str] = {}
     first, end = asked.part or (0, asked.ranks)
-    with nullcontext(asked.dir) if asked.part else owned(asked.dir) as folder:
-        try:
-            if asked.hosts:
-                ranks = start_on_hosts(asked, folder)
-            else:
-                for rank in range(first, end):
-                    ranks[start(rank, first, asked, folder)] = f"rank {rank}"
-            return wait(ranks)
-        finally:
-            for process in ranks:
-                with suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGKILL)
+    if asked.part:
+        threading.Thread(target=end_with_input, daemon=True).start()
+    try:
+        for rank in range(first, end):
+            ranks[start(rank, first, asked, folder)] = f"rank {rank}"
+        return wait(ranks)
+    finally:
+        kill(ranks)
+
+
+def launch_on_hosts(asked: argparse.Namespace, folder: Path) -> int:
+    """Start the ranks of all hosts; the folder must stay until the last of them has ended.
+
+    Else ranks that find no folder any more would report that, and not what has ended the run.
+    """
+    hosts: dict[int, str] = {}
+    reading, writing = os.pipe()
+    try:
+        hosts = start_on_hosts(asked, folder, reading)
+        return wait(hosts)
+    finally:
+        os.close(writing)
+        end = time.monotonic() + END_S
+        while hosts and time.monotonic() < end:
+            for process in list(hosts):
+                if os.waitpid(process, os.WNOHANG)[0]:
+                    del hosts[process]
+            time.sleep(POLL_S)
+        kill(hosts)
+
+
+def end_with_input() -> None:
+    """End this process, and so its ranks, when nothing has its input open for writing any more."""
+    while os.read(0, 1024):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def kill(processes: Iterable[int]) -> None:
+    """Kill processes that may have ended."""
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
 
 
 def numbers(text: str) -> list[int]:
