@@ -17,7 +17,7 @@ import support
 
 import drivers
 import miniapps
-from workbench import api, new
+from workbench import api, environment, new
 from workbench.run import restarts
 from workbench.run.record import summary
 
@@ -127,6 +127,21 @@ def test_a_failed_run_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restarts, "launch_until_done", lambda *_: "PE 1 died")
     with pytest.raises(miniapps.RunError, match="PE 1 died"):
         miniapps.run("echo", **TINY)
+
+
+def test_a_pinned_run_pins_no_later_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a variable for the PEs of one run that stays in the user's process."""
+    pinned = []
+
+    def launches(spec: Any, command: Any, *_: Any) -> dict[str, Any]:
+        command(spec)
+        pinned.append(environment.PIN_VARIABLE in os.environ)
+        return {"valid": True}
+
+    monkeypatch.setattr(restarts, "launch_until_done", launches)
+    for pin in (True, False):
+        miniapps.run("echo", **TINY, hosts="a,b", pin=pin)
+    assert pinned == [True, False] and environment.PIN_VARIABLE not in os.environ
 
 
 def test_a_wrong_result_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

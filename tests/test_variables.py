@@ -10,7 +10,7 @@ import support
 from devices import variables
 from miniapps import tiling
 from workbench import doctor, environment
-from workbench.run import launch, record
+from workbench.run import hosts, record
 
 SMALL = (
     "jacobi2d --size 9x11 --steps 3 --time-tile 2",
@@ -71,6 +71,6 @@ def test_what_the_user_has_set(monkeypatch: pytest.MonkeyPatch) -> None:
     both = {"NUMBA_OPT": "1", "OMP_NUM_THREADS": "4"}
     assert environment.set_variables() == both
     assert [one.what for one in doctor.set_by_user()] == [f"{n}={v}" for n, v in both.items()]
-    monkeypatch.setenv(environment.SET_VARIABLE, launch.of_this_host()[environment.SET_VARIABLE])
+    monkeypatch.setenv(environment.SET_VARIABLE, hosts.variables()[environment.SET_VARIABLE])
     monkeypatch.setenv("OMPI_MCA_pml", "ob1")
     assert environment.set_variables() == json.loads(json.dumps(both))

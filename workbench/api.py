@@ -20,6 +20,7 @@ from drivers.descriptor import pip_install
 from drivers.job import RunError
 from miniapps.parameters import InputError, require, shown
 from workbench.cli import build_parser
+from workbench.environment import variables_kept
 from workbench.exit_status import BAD_INPUT
 from workbench.run import launch, record, restarts
 from workbench.run.execute import check_fits, check_restarts, require_pinnable
@@ -104,7 +105,7 @@ def run(app: str, **options: Any) -> Record:
         require(name not in options, name, options.get(name), "is for the command line only")
     words = [word for name, value in options.items() for word in _words(name, value)]
     asked = build_parser(["run", app]).parse_args(["run", app, *words])
-    with scratch_folder() as folder, signals_kept():
+    with scratch_folder() as folder, signals_kept(), variables_kept():
         timings = folder / "blocks.npy"
         spec = _spec(asked, timings)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,18 @@ def set_variables() -> dict[str, str]:
         return found
     found = variables.set_in(os.environ)
     return {name: value for name, value in found.items() if name not in ONE_THREAD or value != "1"}
+
+
+@contextmanager
+def variables_kept() -> Iterator[None]:
+    """Give this process its environment back at the end."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
 
 
 def cores() -> int:

@@ -166,14 +166,15 @@ class Host:
 @contextmanager
 def watched(
     specs: Sequence[Launched], folder: Path, program: Sequence[str], progress: ProgressFile
-) -> Iterator[list[Host]]:
+) -> Iterator[tuple[list[Host], dict[str, str]]]:
     """Have the hosts of a launch watched; none if its PEs are on this host.
 
-    ``folder``: of the launch. Raises InputError if a host cannot take part in the run.
+    Yields them, and `variables` for the PEs. ``folder``: of the launch. Raises InputError if a host
+    cannot take part in the run.
     """
     spec = specs[0]
     if spec.hosts is None:
-        yield []
+        yield [], variables()
         return
     places = spec.hosts.filled(spec.pes)
     driver = drivers.get(spec.driver)
@@ -186,12 +187,12 @@ def watched(
         _require_answers(found)
         _require_alike(found)
         _require_room(spec, found)
-        around = of_hosts(found)
+        around = variables(found)
         remote = beginning(around | {FOLDER: str(folder), "TMPDIR": str(folder)})
         (folder / REMOTE).write_text(remote, encoding="utf-8")
         _begin(specs, found, folder, program, progress, remote)
         threading.Thread(target=_beat, args=(found, progress, ended), daemon=True).start()
-        yield found
+        yield found, around
     finally:
         ended.set()
         for host in found:
@@ -201,27 +202,29 @@ def watched(
             host.end(max(0.0, limit - time.monotonic()))
 
 
-def of_hosts(found: Sequence[Host]) -> dict[str, str]:
-    """The variables that tell PEs of their hosts."""
-    cores = sum(host.facts["cores"] for host in found)
-    return {
+def variables(found: Sequence[Host] = ()) -> dict[str, str]:
+    """What a PE cannot find out itself: cores, if it is pinned, what the user has set, and hosts.
+
+    ``found``: those of the run; none: the PEs are on this host.
+    """
+    cores = sum(host.facts["cores"] for host in found) if found else environment.cores_of_run()
+    known = {
         environment.CORES_VARIABLE: str(cores),
         environment.SET_VARIABLE: json.dumps(environment.set_variables()),
-        environment.HOSTS_VARIABLE: json.dumps(
-            [
-                {"name": host.name, "pes": host.pes}
-                | {name: host.facts[name] for name in ("cores", "memory_bytes")}
-                for host in found
-            ]
-        ),
     }
+    named = [
+        {"name": host.name, "pes": host.pes}
+        | {name: host.facts[name] for name in ("cores", "memory_bytes")}
+        for host in found
+    ]
+    return known | ({environment.HOSTS_VARIABLE: json.dumps(named)} if found else {})
 
 
-def beginning(variables: dict[str, str]) -> str:
+def beginning(more: dict[str, str]) -> str:
     """What begins a command on another host: the folder and the variables that it shall have."""
     own = {name: value for name, value in os.environ.items() if name.startswith(BEGINNINGS)}
     passed = {name: os.environ[name] for name in PASSED if name in os.environ}
-    every = own | passed | environment.set_variables() | variables
+    every = own | passed | environment.set_variables() | more
     words = [f"{name}={value}" for name, value in every.items()]
     return f"cd {shlex.quote(os.getcwd())} && exec env {shlex.join(words)}"
 

@@ -31,7 +31,7 @@ from drivers.hosts import IN_FOLDER, Place
 from workbench import environment, errors
 from workbench.exit_status import FAILED
 from workbench.run import clocks, output
-from workbench.run.hosts import of_hosts, watched
+from workbench.run.hosts import variables, watched
 from workbench.run.launched import FOLDER as FOLDER
 from workbench.run.launched import PROGRESS, RUNS, Launched, record_name
 from workbench.run.launched import write_record as write_record
@@ -213,8 +213,8 @@ def _monitored(
     stopping = stopped_by_signals(progress.stop, stoppable)
     program = pe_program()
     with (
-        watched(specs, folder, program, progress) as hosts,
-        guarded(command, folder, of_hosts(hosts) if hosts else of_this_host()) as started,
+        watched(specs, folder, program, progress) as (hosts, around),
+        guarded(command, folder, around) as started,
         stopping,
     ):
         process, remember = started
@@ -252,17 +252,9 @@ def _print_notes(folder: Path) -> None:
         )
 
 
-def of_this_host() -> dict[str, str]:
-    """What a PE cannot find out itself: the cores, if it is pinned, and what the user has set."""
-    return {
-        environment.CORES_VARIABLE: str(environment.cores_of_run()),
-        environment.SET_VARIABLE: json.dumps(environment.set_variables()),
-    }
-
-
 @contextmanager
 def guarded(
-    command: list[str], folder: Path, variables: Mapping[str, str] | None = None
+    command: list[str], folder: Path, around: Mapping[str, str] | None = None
 ) -> Iterator[tuple[subprocess.Popen[bytes], Callable[[Path], None]]]:
     """Start a launcher that ends if this process is killed, even by SIGKILL, at whatever moment.
 
@@ -272,7 +264,7 @@ def guarded(
     function that this yields, and shared memory of ranks that were killed while they started.
 
     What launcher and PEs write to the usual folder for temporary files lies in ``folder``.
-    ``variables``: for the launcher's environment; None: those of `of_this_host`.
+    ``around``: variables for the launcher's environment; None: those of a launch on this host.
 
     The guard is there first, and a shell that becomes the launcher writes its own number to the
     pipe: so no launcher is unknown to its guard.
@@ -312,7 +304,7 @@ def guarded(
                     stderr=log,
                     env=os.environ
                     | {FOLDER: str(folder), "TMPDIR": str(folder)}
-                    | dict(of_this_host() if variables is None else variables),
+                    | dict(variables() if around is None else around),
                     start_new_session=True,
                 )
             yield process, remember
