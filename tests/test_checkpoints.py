@@ -20,11 +20,10 @@ import h5py
 import numpy as np
 import pytest
 import support
+from continued import Leg, final_state
 
 import miniapps
-from devices.backend import Device
-from drivers.checkpoints import Part, words_of_state, write_blocks
-from drivers.engine import Engine
+from drivers.checkpoints import Part
 from drivers.shares import Extent, Share
 from miniapps import saved
 from miniapps.contract import Checkpoint, CheckpointError
@@ -508,29 +507,7 @@ def test_lines_on_a_checkpoint() -> None:
 
 def test_the_skeleton_goes_on(tmp_path: Path) -> None:
     """Catches an app of `miniapps new` that cannot be resumed, on other blocks."""
-    problem = Problem(size=(101,))
-
-    def engine(parts: int) -> Engine:
-        layout = problem.cut(parts, 1, None)
-        return Engine([Block(problem, layout, index, Device()) for index in layout.indices()])
-
-    def step(engine: Engine, first: int, end: int) -> np.ndarray:
-        for at in range(first, end):
-            engine.round(at, 1)
-        return words_of_state(engine.blocks)
-
-    stopped, writer = (
-        engine(3),
-        Hdf5Checkpoints(tmp_path / "c.h5", 1, 1, {"resumed": []}),
-    )
-    step(stopped, 0, 7)
-    writer.create(7, False, Share.joined([Share.of(stopped.blocks)]))
-    write_blocks(writer, stopped.blocks)
-    writer.finish()
-    saved = read_checkpoint("", tmp_path / "c.h5")
-    saved.verify()
-    goes_on = engine(2)
-    for number, runner in enumerate(goes_on.runners.values()):
-        runner.saved = saved.state.for_block(number)
-    goes_on.setup()
-    assert np.array_equal(step(goes_on, 7, 20), step(engine(1), 0, 20))
+    problem, file = Problem(size=(101,)), tmp_path / "c.h5"
+    legs = [Leg((3,), "cpu", 7), Leg((2,), "cpu", 13)]
+    whole = final_state(Block, problem, [Leg((1,), "cpu", 20)], file)
+    assert final_state(Block, problem, legs, file) == whole

@@ -1,0 +1,49 @@
+"""Runs that continue from a checkpoint on other blocks and devices, all in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import support
+
+from devices import backend
+from drivers.checkpoints import write_blocks
+from drivers.engine import Engine
+from drivers.shares import Share
+from workbench.run.checkpoint import Hdf5Checkpoints, read_checkpoint
+
+
+class Leg(NamedTuple):
+    """A part of a run: its grid of blocks, their device, and how many steps it makes."""
+
+    grid: tuple[int, ...]
+    device: str
+    steps: int
+
+
+def final_state(make: Callable[..., Any], problem: Any, legs: Iterable[Leg], file: Path) -> str:
+    """The hash of the state after the legs; each of them resumes the checkpoint of the last.
+
+    ``make``: the app's ``Block``.
+    """
+    step, saved = 0, None
+    for grid, device, steps in legs:
+        layout, where = support.layout_of(problem, grid), backend.get(device)
+        prepared = problem.prepared(layout, device)
+        engine = Engine([make(prepared, layout, at, where) for _, at in layout.numbers])
+        for number, runner in enumerate(engine.runners.values()):
+            runner.saved = None if saved is None else saved.state.for_block(number)
+        engine.setup()
+        for _ in range(steps):
+            engine.round(step, 1)
+            step += 1
+        writer = Hdf5Checkpoints(file, 1, 1, {"resumed": []})
+        writer.create(step, False, Share.joined([Share.of(engine.blocks)]))
+        write_blocks(writer, engine.blocks)
+        writer.finish()
+        saved = read_checkpoint("", file)
+        saved.verify()
+    assert saved is not None
+    return saved.state.state_hash
