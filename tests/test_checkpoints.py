@@ -18,6 +18,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+import of_day
 import pytest
 import support
 from continued import Leg, final_state
@@ -38,11 +39,12 @@ from workbench.skeleton import Block, Problem
 
 # Each app with what it carries from step to step: a tolerance, a load, events, a table.
 RUNS = {
-    "jacobi2d": "jacobi2d --preset minimal --steps 13",
-    "jacobi2d, float32": "jacobi2d --size 11x8 --dtype float32 --boundary periodic --steps 12",
-    "stencil3d": "stencil3d --preset minimal --steps 9",
-    "stencil3d, load": "stencil3d --size 7x6x5 --imbalance paper --steps 9",
+    "jacobi2d": "jacobi2d --preset minimal --size 13x11 --steps 13",
+    "jacobi2d, float32": "jacobi2d --size 13x11 --dtype float32 --boundary periodic --steps 12",
+    "stencil3d": "stencil3d --preset minimal --size 9x8x8 --steps 9",
+    "stencil3d, load": "stencil3d --size 9x8x8 --imbalance paper --steps 9",
     "pic": "pic --preset minimal --steps 9",
+    "pic, tiles": "pic --preset minimal --size 24 --steps 9",
     "leanmd, blocks": "leanmd --preset minimal --steps 9",
     "leanmd, pairs": "leanmd --lattice 6x6x6 --thermo 2 --steps 7 --decomposition pairs",
     "echo": "echo --preset minimal --steps 9",
@@ -54,6 +56,7 @@ GRIDS = {
     "leanmd": ("1x1x1", "2x1x1"),
     "echo": ("1x1", "3x1", "2x2"),
 }
+TILED = "jacobi2d", "jacobi2d, float32", "stencil3d", "pic, tiles"
 
 
 def record(*words: object) -> dict[str, Any]:
@@ -64,13 +67,27 @@ def record(*words: object) -> dict[str, Any]:
     return found
 
 
-def drawn_case(random: Random, app: str) -> list[str]:
-    """A driver with all blocks in this process, and a grid of blocks; sim migrates them."""
-    case = ["--pe-grid", random.choice(GRIDS[app])]
+LAUNCHED = (
+    "--driver mpi -n 2",
+    "--driver file -n 2",
+    "--driver charm -n 2 --balancer Rotate --lb-period 2",
+)
+
+
+def drawn_case(random: Random, name: str) -> list[str]:
+    """A driver, a grid of blocks, and a time tile; sim and charm migrate blocks."""
+    app = name.partition(",")[0]
+    tile = ["--time-tile", random.choice("12")] if name in TILED else []
+    grid = ["--pe-grid", random.choice(GRIDS[app])]
+    if random.random() < 0.4:
+        if name == "leanmd, pairs":
+            return LAUNCHED[-1].split()
+        case = random.choice(LAUNCHED)
+        return [*case.split(), *["--odf", "2"] * ("charm" in case), *tile]
     if random.random() < 0.5:
-        return [*case, "--driver", "serial"]
+        return [*grid, "--driver", "serial", *tile]
     seed = random.randrange(1000)
-    return [*case, "--driver", "sim", "--sim-order", "random", "--sim-seed", str(seed)]
+    return [*grid, "--driver", "sim", "--sim-order", "random", "--sim-seed", str(seed), *tile]
 
 
 def physics(found: dict[str, Any]) -> dict[str, Any]:
@@ -81,21 +98,29 @@ def physics(found: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
-def test_resumed_twice_as_if_never_stopped(name: str, tmp_path: Path) -> None:
-    """Catches state that a checkpoint lacks, and results that follow driver, blocks or steps."""
-    words, file, random = RUNS[name].split(), tmp_path / "c.h5", Random(name)
-    app, steps = words[0], int(words[words.index("--steps") + 1])
-    whole = record("run", *words, "--warmup", 1)
-    stops = sorted(random.sample(range(2, steps), 2))
+def test_resumed_as_if_never_stopped(name: str, tmp_path: Path) -> None:
+    """Catches state that a checkpoint lacks, and results that follow driver, blocks or steps.
+
+    Each day has other cases, of 2 or 3 resumptions.
+    """
+    words, file = RUNS[name].split(), tmp_path / "c.h5"
+    random = Random(f"{name} {os.environ.get(of_day.DAY)}")
+    whole, steps = record("run", *words, "--warmup", 1), int(words[words.index("--steps") + 1])
+    stops = sorted(random.sample(range(2, steps), random.choice((2, 3))))
     kept = "--checkpoint", file, "--checkpoint-every", 1, "--warmup", 1
-    record("run", *words, *drawn_case(random, app), *kept, "--steps", stops[0])
-    second = record("resume", file, *drawn_case(random, app), "--steps", stops[1])
-    last = record("resume", file, *drawn_case(random, app), "--steps", steps)
+    begins = [("run", *words, *kept), *[("resume", file)] * len(stops)]
+    parts = [
+        record(*begin, *drawn_case(random, name), "--steps", stop)
+        for begin, stop in zip(begins, [*stops, steps], strict=True)
+    ]
+    *_, before, last = parts
     assert physics(last) == physics(whole)
     assert [past["step"] for past in last["resumed"]] == [stop + 1 for stop in stops]
-    assert last["resumed"][-1]["state_hash"] == second["state_hash"]
-    assert last["steps"] == last["rounds"]["first"][-1] + last["rounds"]["count"][-1] - stops[1] - 1
-    assert {check["name"] for check in whole["checks"]} >= {c["name"] for c in last["checks"]}
+    assert last["resumed"][-1]["state_hash"] == before["state_hash"]
+    made = last["rounds"]["first"][-1] + last["rounds"]["count"][-1]
+    assert last["steps"] == made - stops[-1] - 1
+    checks = [{check["name"] for check in one["checks"]} for one in (whole, last)]
+    assert checks[0] >= checks[1] - {"balancing steps missing"}
 
 
 @pytest.mark.slow
