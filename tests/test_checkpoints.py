@@ -384,6 +384,21 @@ def test_a_failure_leaves_the_previous_checkpoint(
     assert record("resume", file)["state_hash"] == record("run", *words)["state_hash"]
 
 
+def test_a_failure_while_names_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a second name of the previous checkpoint that is left."""
+    file, usual = tmp_path / "c.h5", os.replace
+
+    def failing(old: Path, new: Path) -> None:
+        if new == checkpoint.kept(file, 1):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        usual(old, new)
+
+    monkeypatch.setattr(os, "replace", failing)
+    words = *RUNS["echo"].split(), "--checkpoint", file, "--checkpoint-every", 2
+    assert "Input/output error" in support.in_process("run", *words).stderr
+    assert [*tmp_path.iterdir()] == [file] and read_checkpoint("", file).state.step == 2
+
+
 def saved_rows(path: Path, values: np.ndarray, ids: np.ndarray) -> SavedState:
     """A file with rows, and with unused ones between them."""
     first, count = int(ids.min()), int(np.ptp(ids)) + 1

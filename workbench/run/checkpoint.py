@@ -91,9 +91,14 @@ class Hdf5Checkpoints:
     head: Mapping[str, Any]
     quantities: Mapping[str, Quantity] = field(default_factory=dict)  # of the app's problem
 
+    def parts(self) -> list[Path]:
+        """The temporary files, whether they exist or not."""
+        return [aside(self.path), aside(kept(self.path, 1))]
+
     def clear(self) -> None:
-        """Remove the temporary file of a failed run."""
-        aside(self.path).unlink(missing_ok=True)
+        """Remove the temporary files of a failed run."""
+        for part in self.parts():
+            part.unlink(missing_ok=True)
 
     def wants(self, before: int, step: int) -> bool:
         """Whether the round from step ``before`` to ``step`` crossed a multiple of ``every``."""

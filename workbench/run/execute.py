@@ -42,7 +42,7 @@ from workbench.run.launched import launch_folder
 from workbench.run.processes import end_by_signals, remove_shared_files, stopped_by_signals
 from workbench.run.progress_bar import ProgressBar, ProgressBarThread
 from workbench.run.progress_file import NoProgressFile, ProgressFile, reopened
-from workbench.run.replaced import aside, write_text
+from workbench.run.replaced import write_text
 from workbench.run.scratch import scratch_folder
 from workbench.run.shared_memory import require_shared_of
 from workbench.run.spec import RunSpec
@@ -269,10 +269,9 @@ def _clear(specs: Sequence[RunSpec]) -> None:
 def _parts_of(specs: Sequence[RunSpec]) -> list[Path]:
     """These files, whether they exist or not."""
     outputs = (output.temporary(spec.output, 1) for spec in specs if spec.output is not None)
-    checkpoints = (
-        aside(spec.checkpoint.resolve()) for spec in specs if spec.checkpoint is not None
-    )
-    return [*chain.from_iterable(outputs), *checkpoints]
+    writers = (spec.checkpoint_writer for spec in specs)
+    checkpoints = (writer.parts() for writer in writers if writer is not None)
+    return [*chain.from_iterable(outputs), *chain.from_iterable(checkpoints)]
 
 
 def store_of(spec: RunSpec) -> output.Hdf5Store | None:

@@ -38,7 +38,6 @@ from workbench.run.launched import write_record as write_record
 from workbench.run.monitor import LOG, Monitor, printed
 from workbench.run.processes import end_by_signals, stopped_by_signals
 from workbench.run.progress_file import ERRORS, ProgressFile, first_error
-from workbench.run.replaced import aside
 from workbench.run.scratch import scratch_folder
 from workbench.run.spec import RunSpec
 
@@ -209,7 +208,7 @@ def _monitored(
     outputs = [(spec.output, spec.pes) for spec in specs if spec.output is not None]
     parts = [part for one in outputs for part in output.temporary(*one)]
     writers = [getattr(spec, "checkpoint_writer", None) for spec in specs]
-    parts += [aside(writer.path) for writer in writers if writer is not None]
+    parts += [part for writer in writers if writer is not None for part in writer.parts()]
     stopping = stopped_by_signals(progress.stop, stoppable)
     program = pe_program()
     with (
