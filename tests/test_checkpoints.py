@@ -227,6 +227,21 @@ def test_files_that_are_no_checkpoints(written: Path, tmp_path: Path) -> None:
         assert why in support.refused(["checkpoint", file])
 
 
+def test_files_that_are_being_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a checkpoint that is taken before all PEs have written what they have."""
+    usual, said = Hdf5Checkpoints._write_cells, []
+
+    def looking(self: Hdf5Checkpoints, *given: Any) -> None:
+        copy = shutil.copy(self.parts()[0], tmp_path / "new.h5")
+        said.append(support.refused(["resume", copy, "--steps", 9]))
+        usual(self, *given)
+
+    monkeypatch.setattr(Hdf5Checkpoints, "_write_cells", looking)
+    words = "jacobi2d", *"--size 9x8 --time-tile 1 --steps 4 --pe-grid 2x1 --warmup 0".split()
+    record("run", *words, "--checkpoint", tmp_path / "c.h5", "--checkpoint-every", 2)
+    assert len(said) == 4 and all("is damaged: u has another hash" in line for line in said)
+
+
 def test_refused_command_lines(written: Path, tmp_path: Path) -> None:
     """Catches options that would change the result, and runs that have nothing to do."""
     problem, other = RUNS["pic"].split(), RUNS["jacobi2d"].split()

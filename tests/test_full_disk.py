@@ -19,6 +19,7 @@ import pytest
 import support
 
 from workbench.run import launch
+from workbench.run.checkpoint import read_checkpoint
 from workbench.run.disk import hdf5_file
 from workbench.run.output import append_line
 from workbench.run.replaced import replacing
@@ -59,6 +60,32 @@ def test_a_run_whose_snapshots_fill_the_disk(what: str, tmp_path: Path) -> None:
     (line,) = done.stderr.splitlines()
     assert f"--output {target} cannot be written: {ERROR}" in line
     assert not list(tmp_path.iterdir())
+
+
+CHECKPOINTED = "jacobi2d --size 300x300 --time-tile 1 --warmup 0 --checkpoint {to} "
+CASES = {
+    "serial": "--checkpoint-every 3 --pe-grid 2x1",
+    "serial, async": "--checkpoint-every 3 --checkpoint-async",
+    "file": "--checkpoint-every 3 --driver file -n 2",  # MPI needs large files itself
+}
+
+
+@pytest.mark.slow
+@pytest.mark.launch
+@pytest.mark.parametrize("what", CASES)
+def test_checkpoints_that_fill_the_disk(what: str, tmp_path: Path) -> None:
+    """Catches a part that is left, a previous checkpoint that is lost, and ranks that wait."""
+    file, line = tmp_path / "c.h5", f"{CHECKPOINTED.format(to=tmp_path / 'c.h5')} {CASES[what]}"
+    before = support.run_record(*line.split(), "--steps", 3)
+    with files_of_at_most(1 << 17):
+        done = support.miniapps("resume", file, "--steps", 12)
+    assert done.returncode == 3, done.stderr
+    (said,) = done.stderr.splitlines()
+    assert f"--checkpoint {file} cannot be written: {ERROR}" in said
+    assert os.listdir(tmp_path) == ["c.h5"]
+    found = read_checkpoint("", file)
+    found.verify()
+    assert found.state.state_hash == before["state_hash"]
 
 
 @pytest.mark.parametrize("size", [0, 700, 2500, 9000])
