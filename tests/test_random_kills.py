@@ -239,6 +239,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
 
 @pytest.mark.slow
 @pytest.mark.launch
+@pytest.mark.timeout(200 + 20 * KILLS)
 @pytest.mark.parametrize("driver", CASES)
 def test_killed_at_random_moments(driver: str, tmp_path: Path, expected: dict[int, str]) -> None:
     """Catches a checkpoint that is lost, half written or wrong, and files that are left."""
