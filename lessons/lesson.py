@@ -31,6 +31,7 @@ PARTS = {  # by runtime: what has a part of the problem
 }
 IMPORTED = {"block": "miniapps"}  # by runtime: the package that shows it, if not of that name
 UNSET = float("nan")
+RIGHT = "right"  # in the folder of a lesson: right programs, which students do not get
 
 
 class Case(NamedTuple):
@@ -161,7 +162,7 @@ class Lesson:
 
     @property
     def folder(self) -> Path:
-        """The folder of the lesson's page, skeletons, hints and mistakes."""
+        """The folder of all that belongs to the lesson."""
         return FOLDER / self.name
 
     @property
@@ -172,6 +173,15 @@ class Lesson:
     def skeleton(self, runtime: str) -> str:
         """The program as it is handed out."""
         return (self.folder / f"for_{runtime}.py").read_text(encoding="utf-8")
+
+    def answer(self, runtime: str) -> Path:
+        """The model answer, which students do not get."""
+        return self.folder / RIGHT / f"answer_{runtime}.py"
+
+    def right(self, runtime: str) -> list[Path]:
+        """The right programs, the model answer first; students get none."""
+        others = sorted((self.folder / RIGHT).glob(f"{runtime}_*.py"))
+        return [path for path in (self.answer(runtime), *others) if path.exists()]
 
     def hints(self) -> list[str]:
         """Three hints, of increasing clarity."""

@@ -19,6 +19,7 @@ FILES = ("LICENSE", "pyproject.toml", "Dockerfile", ".dockerignore")
 FILES += (".devcontainer/devcontainer.json",)
 README = ROOT / "teaching" / "README-for-students.md"
 PAGES = ("docs/*.md", "docs/teaching/jacobi2d_*.py")  # which pages of lessons name
+LEFT_OUT = {"__pycache__", "right"}  # folders
 LINK = re.compile(r"!?\[([^\]]+)\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 
 
@@ -33,7 +34,7 @@ def files() -> Iterator[tuple[str, Path]]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     for pattern in project["tool"]["setuptools"]["packages"]["find"]["include"]:
         for path in sorted((ROOT / pattern.rstrip("*")).rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
+            if path.is_file() and not LEFT_OUT & {*path.parts}:
                 yield str(path.relative_to(ROOT)), path
 
 

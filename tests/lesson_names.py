@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from unittest import mock
 
-from lesson_table import ROOT, RUNTIMES, ending, styles
+from lesson_table import RUNTIMES, ending
 
 import lessons
 from lessons.lesson import Case, Lesson, Mistake
@@ -21,8 +21,6 @@ from workbench.lesson import check, running
 from workbench.lesson.mark import cases_of, mark, seed_of
 from workbench.lesson.running import End, Task
 from workbench.lesson.submissions import Submission
-
-ANSWERS = ROOT / "teaching" / "answers"
 
 
 def not_named(name: str, runtime: str, salt: str) -> list[tuple[Mistake, str]]:
@@ -38,7 +36,7 @@ def not_named(name: str, runtime: str, salt: str) -> list[tuple[Mistake, str]]:
 def losses(name: str, runtime: str, salt: str) -> list[tuple[Path, str]]:
     """The right programs of a lesson that do not get all points, and why."""
     lesson, student = lessons.load(name), Submission("ada", name, runtime=runtime)
-    right = [ANSWERS / name / f"for_{runtime}.py", *styles(name, runtime)]
+    right = lesson.right(runtime)
     cases = cases_of(lesson, runtime, seed_of(salt, student))
     run = looked_up(lesson, runtime, right, cases)
     marked = [mark(student._replace(program=program), salt, run) for program in right]

@@ -18,7 +18,6 @@ from workbench.lesson.running import Task
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "teaching" / "README.md"
-STYLES = ROOT / "teaching" / "other_styles"  # right programs of others
 MARKER = "<!-- make lesson-table writes what follows -->\n"
 SLOW = {"numba"}  # runtimes under which a few cases take as long as a launch
 RUNTIMES = [(name, runtime) for name in lessons.names() for runtime in lessons.load(name).runtimes]
@@ -60,11 +59,6 @@ def first_wrong(programs: Sequence[Program]) -> dict[Program, check.Outcome]:
     return wrong
 
 
-def styles(name: str, runtime: str) -> list[Path]:
-    """Right programs in other styles than the model answer."""
-    return sorted((STYLES / name).glob(f"{runtime}_*.py"))
-
-
 def ending(lesson: Lesson, runtime: str) -> list[Mistake]:
     """Known mistakes that end with a wrong result."""
     return [mistake for mistake in lesson.mistakes(runtime) if not mistake.stops]
@@ -80,7 +74,7 @@ def overview() -> Iterator[str]:
         cases = sum(len(lesson.cases_for(runtime, count, 1)) for count in check.PROCESSES)
         known = lesson.mistakes(runtime)
         stopped = len(known) - len(ending(lesson, runtime))
-        programs = 1 + len(styles(name, runtime)), len(known), stopped
+        programs = len(lesson.right(runtime)), len(known), stopped
         sums = [total + more for total, more in zip(sums, programs, strict=True)]
         numbers = cases, len(lesson.criteria), *programs
         yield f"| {name} | {runtime} | {' | '.join(map(str, numbers))} |"

@@ -58,7 +58,7 @@ def source_files() -> list[str]:
 
 
 FILES = source_files()
-EXERCISES = r"lessons/\w+/(for_\w+|mistakes/\w+)\.py"  # programs of students
+EXERCISES = r"lessons/\w+/(for_\w+|(mistakes|right)/\w+)\.py"  # programs of students
 IN_LAYERS = [
     name for name in FILES if name.split("/")[0] in LAYERS and not re.fullmatch(EXERCISES, name)
 ]

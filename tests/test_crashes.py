@@ -20,6 +20,7 @@ import pytest
 import support
 from test_failures import sabotage
 
+import lessons
 import miniapps
 from communication import session
 from communication.catalogue import CATALOGUE
@@ -253,7 +254,7 @@ def test_lessons_say_what_they_need_before(
 ) -> None:
     """Mistake: a right program is told, or marked, to be wrong, as MPI could not start."""
     shared(1)
-    answer = support.ROOT / "teaching/answers/ring/for_mpi4py.py"
+    answer = lessons.load("ring").answer("mpi4py")
     program = shutil.copy(answer, tmp_path / "ring.py")
     with pytest.raises(SystemExit, match="2"):
         cli.main(["lesson", "check", str(program)])

@@ -22,7 +22,6 @@ from workbench.lesson.apart import Apart
 from workbench.lesson.mark import Marked, cases_of, mark, seed_of
 from workbench.lesson.submissions import Submission, found_in
 
-ANSWERS = support.ROOT / "teaching" / "answers"
 HALO = lessons.load("halo")
 ADA = Submission("ada", "halo", runtime="mpi4py")
 RUNTIME = "from mpi4py import MPI\n"
@@ -99,7 +98,7 @@ RULES = [
     ("from lessons.overlap import sweep", "imports lessons.overlap.sweep"),
     ("import miniapps.jacobi2d", "imports miniapps.jacobi2d"),
     ("from kernels.jacobi2d import cpu", "imports kernels.jacobi2d.cpu"),
-    ("from teaching.answers.halo.for_mpi4py import advance", "imports teaching.answers"),
+    ("from lessons.halo.right.answer_mpi4py import advance", "imports lessons.halo.right"),
     ("from .halo import advance", "imports .halo.advance"),
     ("import sys", "imports sys"),
     ("import numpy as np\nnp.mean = print", "changes np.mean"),
@@ -180,10 +179,10 @@ def test_a_cheat_gets_no_points(cheat: str, tmp_path, monkeypatch) -> None:
 def test_the_model_answer_cannot_be_read(tmp_path, monkeypatch, isolated) -> None:  # noqa: F811
     """Catches a folder of answers that submissions see, even if no rule is looked at."""
     monkeypatch.setattr(check, "PROCESSES", (2,))
-    path = ANSWERS / "halo" / "for_mpi4py.py"
+    path = HALO.answer("mpi4py")
     program = written(tmp_path, f"exec(open({str(path)!r}).read())")
     assert marked(program).points == 10  # what is read is right
-    found = marked(program, Apart((ANSWERS,), True).run)
+    found = marked(program, Apart((path.parent,), True).run)
     assert found.points == 0 and "FileNotFoundError" in found.marks[0].reason
 
 
@@ -204,7 +203,7 @@ def known_by_heart(cases: list[Case]) -> str:
         for rank in range(case.processes)
         for key in [(case.size, case.periodic, rank)]
     }
-    answer = (ANSWERS / "halo" / "for_mpi4py.py").read_text()
+    answer = HALO.answer("mpi4py").read_text()
     return f"""{RUNTIME}import numpy as np
 KNOWN, KEYS = {known}, {keys}
 {answer}

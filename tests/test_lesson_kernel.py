@@ -7,7 +7,6 @@ from pathlib import Path
 import gpu_budget
 import pytest
 import skips
-import support
 
 import lessons
 from lessons.lesson import load_program
@@ -16,7 +15,7 @@ from workbench.lesson.mark import mark
 from workbench.lesson.submissions import Submission
 
 LESSON = lessons.load("kernel")
-ANSWER = support.ROOT / "teaching" / "answers" / "kernel" / "for_numba.py"
+ANSWER = LESSON.answer("numba")
 ANOTHER_STYLE = """
 from numba import cuda, float64
 SHAPE = 6, 18

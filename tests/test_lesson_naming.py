@@ -8,7 +8,6 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-import support
 from lesson_names import looked_up
 from lesson_table import RUNTIMES, ending
 
@@ -22,7 +21,6 @@ from workbench.lesson.naming import NEAREST, UNFILLED, Named
 from workbench.lesson.running import Returned
 from workbench.lesson.unfilled import unfilled
 
-ANSWERS = support.ROOT / "teaching" / "answers"
 COLLECT = """from mpi4py import MPI
 import numpy as np
 def collect(comm, mine):
@@ -141,7 +139,7 @@ def test_a_skeleton_is_named_as_such(name: str, runtime: str) -> None:
     lesson = lessons.load(name)
     skeleton = lesson.skeleton(runtime)
     bare = re.sub(r"(?m)^( *)# TODO.*", r"\1pass", skeleton).encode()
-    answer = (ANSWERS / name / f"for_{runtime}.py").read_text()
+    answer = lesson.answer(runtime).read_text()
     for text in (skeleton.encode(), bare):
         assert unfilled(text, skeleton).all
     said = naming.explanation(lesson, runtime, lesson.folder / f"for_{runtime}.py", [])

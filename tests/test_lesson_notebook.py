@@ -11,6 +11,8 @@ import nbformat
 import pytest
 import support
 
+import lessons
+
 TEACHING = support.ROOT / "teaching"
 NOTEBOOK = support.ROOT / "docs" / "teaching" / "lessons.ipynb"
 
@@ -34,7 +36,7 @@ def test_a_cell_checks_a_program(
     setup, skeleton = (
         next(cell for cell in book.cells if cell.id == name) for name in ("setup", "sum-program")
     )
-    answer = (TEACHING / "answers" / "sum" / "for_mpi4py.py").read_text()
+    answer = lessons.load("sum").answer("mpi4py").read_text()
     complete = nbformat.v4.new_code_cell(f"%%check sum\nfrom mpi4py import MPI\n{answer}")
     book.cells = [setup, skeleton, complete]
     execute_cells(book, tmp_path)

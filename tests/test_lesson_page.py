@@ -13,7 +13,6 @@ import support
 import lessons
 from workbench.lesson.page import as_html
 
-ANSWERS = support.ROOT / "teaching" / "answers"
 MAIN = 'if __name__ == "__main__":'
 SECTIONS = ["The idea", "The task", "What to look at", "Questions", "Where to read on"]
 SHOWN = """
@@ -29,7 +28,7 @@ def page_of(name: str) -> str:
 
 def solved(name: str, runtime: str) -> str:
     """The skeleton of a lesson, completed: the model answer replaces what it defines."""
-    answer = (ANSWERS / name / f"for_{runtime}.py").read_text()
+    answer = lessons.load(name).answer(runtime).read_text()
     before, main, after = lessons.load(name).skeleton(runtime).partition(MAIN)
     return f"{before}\n{answer}\n{main}{after}"
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import support
 from lesson_table import ending
 
 import lessons
@@ -148,7 +147,7 @@ def test_what_is_told_is_true(
     monkeypatch.setattr(check, "PROCESSES", COUNTS)
     cases = {}  # by lesson: programs, each with what must be told
     for name, changed in PROGRAMS[runtime].items():
-        answer = (support.ROOT / "teaching/answers" / name / f"for_{runtime}.py").read_text()
+        answer = lessons.load(name).answer(runtime).read_text()
         known = ending(lessons.load(name), runtime)
         cases[name] = [(one.path, one.path.stem.removeprefix(f"{runtime}_")) for one in known]
         for number, (changes, said) in enumerate(changed):

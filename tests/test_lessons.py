@@ -20,7 +20,6 @@ from lesson_table import (
     first_wrong,
     overview,
     row,
-    styles,
     title_of,
 )
 
@@ -35,9 +34,8 @@ from workbench.lesson.naming import Named
 from workbench.lesson.running import Returned
 from workbench.lesson.submissions import runtime_of
 
-ANSWERS = support.ROOT / "teaching" / "answers"
 LINES = 80  # of a skeleton
-FEWEST_STYLES = 3  # of a lesson, by runtime
+FEWEST_RIGHT = 4  # programs of a lesson, by runtime, in as many styles
 FEWEST_MISTAKES = 60  # of all lessons
 
 NOT_ALLOWED = {  # mistakes in kernels, and what is said about them
@@ -102,9 +100,8 @@ def test_answers_pass_and_mistakes_differ(runtime: str, monkeypatch) -> None:
     taught = [lessons.load(name) for name, taught_in in RUNTIMES if taught_in == runtime]
     right, known = {}, {}
     for lesson in sorted(taught, key=lambda lesson: lesson.most_pes):
-        others = styles(lesson.name, runtime)
-        assert len(others) >= FEWEST_STYLES, lesson.name
-        paths = [ANSWERS / lesson.name / f"for_{runtime}.py", *others]
+        paths = lesson.right(runtime)
+        assert len(paths) >= FEWEST_RIGHT, lesson.name
         assert {runtime_of(path, lesson) for path in paths} == {runtime}, lesson.name
         right[lesson] = [Program(lesson, runtime, path) for path in paths]
         known[lesson] = [
@@ -205,10 +202,10 @@ def test_results_of_all_processes_are_needed() -> None:
         values = tuple(lesson.expected(case, rank % 2) for rank in range(count))
         sent = tuple(Traffic(sent={1 - rank % 2: 1}) for rank in range(count))
         end = Returned(("an array",) * count, values, sent)
-        outcome = check.outcome_of(lesson, case, end, ANSWERS / "ring" / "for_mpi4py.py")
+        outcome = check.outcome_of(lesson, case, end, lesson.answer("mpi4py"))
         assert "2 processes were not all returned" in outcome.reason and not outcome.right
     right = Returned(("an array",) * 2, values[:2], (Traffic({1: 1}), Traffic({0: 1})))
-    assert not check.outcome_of(lesson, case, right, ANSWERS / "ring" / "for_mpi4py.py").reason
+    assert not check.outcome_of(lesson, case, right, lesson.answer("mpi4py")).reason
 
 
 def test_an_error_is_placed_in_the_program(monkeypatch) -> None:

@@ -8,8 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import lessons
 from drivers.exits import Terminated
-from lessons.lesson import RUNTIMES
+from lessons.lesson import RIGHT, RUNTIMES
 from miniapps.parameters import require
 from workbench.exit_status import FAILED, INTERRUPTED, VALID
 from workbench.lesson import apart, marks, sandbox
@@ -18,8 +19,6 @@ from workbench.lesson.mark import Marked, mark_all
 from workbench.lesson.submissions import found_in, require_runtime
 from workbench.quoting import line
 from workbench.run.processes import end_by_signals
-
-ANSWERS = Path(__file__).parents[2] / "teaching" / "answers"
 
 
 def add_options(parser: Any) -> None:
@@ -59,7 +58,8 @@ def mark_folder(options: Namespace) -> int:
     submissions = found_in(options.folder, options.lesson, options.runtime)
     for runtime in sorted({one.runtime for one in submissions if one.runtime}):
         require_runtime(runtime, "lesson mark", options.folder)
-    hidden = tuple(path.resolve() for path in (options.folder, ANSWERS) if path.is_dir())
+    answers = (lessons.load(name).folder / RIGHT for name in lessons.names())
+    hidden = tuple(path.resolve() for path in (options.folder, *answers) if path.is_dir())
     for path in hidden:
         needed = sandbox.needs(path)
         require(not needed, "lesson mark", path, f"must not hold {needed}, which submissions need")
