@@ -71,9 +71,9 @@ adversary: install
 	@for app in $(or $(APPS),$$($(BIN)/miniapps list | cut -d " " -f 1)); do \
 	  $(BIN)/miniapps adversary $$app --seconds 300 || exit; done
 
-# What students get: the lessons without the answers.
-student-package:
-	$(PYTHON) teaching/student_package.py student-package.zip
+# What students get: the lessons without right programs.
+student-package: install
+	$(BIN)/python teaching/student_package.py student-package.zip
 
 # The tables in docs/teaching/README.md: which check finds which wrong program.
 lesson-table: install

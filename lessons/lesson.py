@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import wraps
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
@@ -15,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from drivers.job import RunError
+from lessons.mistakes import Mistake
 
 FOLDER = Path(__file__).parent
 RUNTIMES = {  # what programs are written for, and the driver that starts their processes
@@ -32,6 +31,7 @@ PARTS = {  # by runtime: what has a part of the problem
 IMPORTED = {"block": "miniapps"}  # by runtime: the package that shows it, if not of that name
 UNSET = float("nan")
 RIGHT = "right"  # in the folder of a lesson: right programs, which students do not get
+MISTAKES = "mistakes"  # there: differences from them, or for students whole wrong programs
 
 
 class Case(NamedTuple):
@@ -192,42 +192,7 @@ class Lesson:
 
     def mistakes(self, runtime: str) -> list[Mistake]:
         """The known mistakes in programs for a runtime."""
-        return [
-            Mistake(path) for path in sorted((self.folder / "mistakes").glob(f"{runtime}_*.py"))
-        ]
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """A wrong program, which is recognised by its results or by what stops it.
-
-    Its docstring is what a student reads. A line ``STOPS = "..."`` names what stops it on the
-    fewest processes, as `workbench.lesson.check` reports it. Without it, it ends with a wrong
-    result.
-    """
-
-    path: Path
-
-    @cached_property
-    def tree(self) -> ast.Module:
-        """The parsed program."""
-        return ast.parse(self.path.read_text(encoding="utf-8"))
-
-    @property
-    def words(self) -> str:
-        """What to tell the student."""
-        return ast.get_docstring(self.tree) or ""
-
-    @property
-    def stops(self) -> str:
-        """What stops it; empty if it ends."""
-        for node in self.tree.body:
-            match node:
-                case ast.Assign(
-                    targets=[ast.Name(id="STOPS")], value=ast.Constant(value=str(text))
-                ):
-                    return text
-        return ""
+        return [Mistake(path) for path in sorted(self.folder.glob(f"{MISTAKES}/{runtime}_*.*"))]
 
 
 def fill_new_arrays() -> None:

@@ -1,4 +1,4 @@
-"""Makes the zip file that students get: the lessons and what runs them, without the answers.
+"""Makes the zip file that students get: the lessons and what runs them, without right programs.
 
 python teaching/student_package.py student-package.zip
 """
@@ -12,6 +12,8 @@ import zipfile
 from collections.abc import Iterator, Set
 from os.path import normpath
 from pathlib import Path
+
+from lessons.mistakes import SUFFIX, source
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = "lessons-in-parallel-python"
@@ -35,7 +37,12 @@ def files() -> Iterator[tuple[str, Path]]:
     for pattern in project["tool"]["setuptools"]["packages"]["find"]["include"]:
         for path in sorted((ROOT / pattern.rstrip("*")).rglob("*")):
             if path.is_file() and not LEFT_OUT & {*path.parts}:
-                yield str(path.relative_to(ROOT)), path
+                yield str(student_name(path.relative_to(ROOT))), path
+
+
+def student_name(path: Path) -> Path:
+    """The name that a file has there; of a difference from a right program, the wrong program."""
+    return path.with_suffix(".py") if path.suffix == SUFFIX else path
 
 
 def with_links_inside(page: str, name: str, names: Set[str]) -> str:
@@ -54,7 +61,7 @@ def write(target: Path) -> None:
     packed = dict(files())
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as package:
         for name, path in packed.items():
-            content = path.read_bytes()
+            content = source(path)
             if path.suffix == ".md":
                 content = with_links_inside(content.decode(), name, packed.keys()).encode()
             entry = zipfile.ZipInfo(f"{FOLDER}/{name}")

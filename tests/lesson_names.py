@@ -16,7 +16,8 @@ from unittest import mock
 from lesson_table import RUNTIMES, ending
 
 import lessons
-from lessons.lesson import Case, Lesson, Mistake
+from lessons.lesson import Case, Lesson
+from lessons.mistakes import Mistake
 from workbench.lesson import check, running
 from workbench.lesson.mark import cases_of, mark, seed_of
 from workbench.lesson.running import End, Task

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import lessons
-from lessons.lesson import Lesson, Mistake
+from lessons.lesson import Lesson
+from lessons.mistakes import Mistake
 from workbench.lesson import check, command, running
 from workbench.lesson.running import Task
 
@@ -82,8 +83,8 @@ def overview() -> Iterator[str]:
 
 
 def title_of(mistake: Mistake) -> str:
-    """The short name of a wrong program, as its file has it."""
-    return mistake.path.stem.replace("_", " ")
+    """The short name of a wrong program, in words."""
+    return mistake.name.replace("_", " ")
 
 
 def row(lesson: Lesson, mistake: Mistake, outcome: check.Outcome | None) -> str:

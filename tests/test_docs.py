@@ -13,7 +13,7 @@ from support import ROOT
 
 import drivers
 import miniapps as apps
-from lessons.lesson import Mistake
+from lessons.mistakes import Mistake
 from miniapps import tiling
 from miniapps.parameters import InputError
 from miniapps.stencil3d.problem import load_factor
@@ -320,7 +320,9 @@ def test_plain_prose(page: str) -> None:
 
 def test_plain_explanations() -> None:
     """Catches the same in what a student reads about a mistake, and in a skeleton."""
-    for path in (ROOT / "lessons").glob("*/mistakes/*.py"):
+    differences = [*(ROOT / "lessons").glob("*/mistakes/*")]
+    assert differences
+    for path in differences:
         assert bad_words(Mistake(path).words, WORDS | PROSE) == [], path
     for path in (ROOT / "lessons").glob("*/for_*.py"):
         assert bad_words(path.read_text(), WORDS | PROSE) == [], path

@@ -11,6 +11,7 @@ from lesson_names import at_once, not_named
 
 import lessons
 from lessons.balancing import TOGETHER, telling
+from lessons.mistakes import Mistake
 from lessons.sum import UNIT
 from workbench import cli
 from workbench.exit_status import VALID
@@ -37,7 +38,7 @@ def answer(lesson: str = "halo", runtime: str = "mpi4py") -> str:
 
 def mistake(lesson: str, name: str) -> str:
     """A known mistake."""
-    return (lessons.load(lesson).folder / "mistakes" / f"{name}.py").read_text()
+    return Mistake(lessons.load(lesson).folder / "mistakes" / f"{name}.diff").text
 
 
 @pytest.mark.slow

@@ -204,12 +204,20 @@ def test_marks_are_printed_if_they_cannot_be_written(a_class, monkeypatch, capsy
 
 
 def test_marking_without_isolation_is_asked_for(a_class, monkeypatch, refused, capsys) -> None:
-    """Catches programs that run unprotected although nobody has said so."""
-    monkeypatch.setattr(apart, "obstacle", lambda hidden: "unshare: not permitted")
+    """Catches programs that run unprotected although nobody has said so, or that see answers."""
+    folders = []
+
+    def obstacle(hidden: tuple[Path, ...]) -> str:
+        folders.extend(hidden)
+        return "unshare: not permitted"
+
+    monkeypatch.setattr(apart, "obstacle", obstacle)
     words = ("lesson", "mark", a_class / "class", "--salt", "s")
     assert "cannot isolate programs here (unshare: not permitted)" in refused(*words)
     assert cli.main([*map(str, words), "--not-isolated"]) == VALID
     assert "not isolated (unshare: not permitted)" in capsys.readouterr().err
+    halo = lessons.load("halo").folder
+    assert {a_class / "class", halo / "right", halo / "mistakes"} <= {*folders}
 
 
 def test_the_page_for_teachers_has_the_criteria() -> None:

@@ -24,8 +24,9 @@ from lesson_table import (
 )
 
 import lessons
-from lessons.lesson import PARTS, Case, Mistake, Traffic, load_program
+from lessons.lesson import PARTS, RIGHT, Case, Traffic, load_program
 from lessons.measuring import Work
+from lessons.mistakes import Mistake
 from workbench import cli
 from workbench.errors import LOG, explained
 from workbench.exit_status import VALID, WRONG
@@ -103,6 +104,7 @@ def test_answers_pass_and_mistakes_differ(runtime: str, monkeypatch) -> None:
         paths = lesson.right(runtime)
         assert len(paths) >= FEWEST_RIGHT, lesson.name
         assert {runtime_of(path, lesson) for path in paths} == {runtime}, lesson.name
+        paths += lesson.folder.glob(f"{RIGHT}/part_{runtime}.py")  # what mistakes differ from
         right[lesson] = [Program(lesson, runtime, path) for path in paths]
         known[lesson] = [
             Program(lesson, runtime, mistake.path) for mistake in ending(lesson, runtime)
@@ -224,7 +226,7 @@ def test_a_wrong_result_is_explained(tmp_path, monkeypatch, capsys) -> None:
     lesson = lessons.load("ring")
     mistake = next(m for m in lesson.mistakes("mpi4py") if m.path.stem == "mpi4py_not_forwarded")
     program = tmp_path / "ring.py"
-    program.write_text("from mpi4py import MPI\n" + mistake.path.read_text())
+    program.write_text("from mpi4py import MPI\n" + mistake.text)
     assert cli.main(["lesson", "check", str(program)]) == WRONG
     said = capsys.readouterr().out
     assert "FAIL  3 processes" in said and mistake.words in said

@@ -44,7 +44,19 @@ def test_no_answer_is_inside(package) -> None:
     for path in files:
         assert path.read_bytes() not in answers, path
         assert b"Model answer of the lesson" not in path.read_bytes(), path
-    assert not [*package.rglob("right")]
+    assert not [*package.rglob("right"), *package.rglob("*.diff")]
+
+
+def test_known_mistakes_are_whole_programs(package, monkeypatch) -> None:
+    """Catches a package that shows what is right, or whose check has no known mistakes."""
+    for lesson in map(lessons.load, lessons.names()):
+        for runtime in lesson.runtimes:
+            made = {one.name: one.text for one in lesson.mistakes(runtime)}
+            with monkeypatch.context() as there:
+                there.setattr(lessons.lesson, "FOLDER", package / "lessons")
+                inside = lesson.mistakes(runtime)
+                assert {one.name: one.path.read_text() for one in inside} == made
+                assert {one.path.suffix for one in inside} == {".py"}
 
 
 def test_links_and_paths_lead_somewhere(package) -> None:

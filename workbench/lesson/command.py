@@ -6,6 +6,7 @@ import re
 import time
 from argparse import SUPPRESS, Namespace
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,9 @@ def add_commands(parser: Any) -> None:
     help_me = add("hint", "one of three hints", _hint)
     help_me.add_argument("name", metavar="LESSON")
     help_me.add_argument("number", type=int, nargs="?", default=1, metavar="1|2|3")
+    known = add("mistakes", "the known mistakes of a lesson, for teachers", _mistakes)
+    known.add_argument("name", metavar="LESSON")
+    known.add_argument("--show", metavar="MISTAKE", help="print this wrong program")
     marked = add("mark", "run the programs of a class apart, and give points", _mark)
     marked.set_defaults(starts_runs=True)
     marking.add_options(marked)
@@ -74,6 +78,10 @@ def _check(options: Namespace) -> int:
 
 def _hint(options: Namespace) -> int:
     return hint(options.name, options.number)
+
+
+def _mistakes(options: Namespace) -> int:
+    return mistakes(options.name, options.show)
 
 
 def _mark(options: Namespace) -> int:
@@ -135,6 +143,23 @@ def hint(name: str, number: int) -> int:
     hints = found(Path(name).stem.partition("_")[0]).hints()
     require(1 <= number <= len(hints), "lesson hint", number, f"1 to {len(hints)}")
     print(hints[number - 1])
+    return VALID
+
+
+def mistakes(name: str, shown: str | None) -> int:
+    """Print the known mistakes of a lesson, or one as a whole program. Raises InputError."""
+    lesson = found(name)
+    every = {one.name: one for runtime in lesson.runtimes for one in lesson.mistakes(runtime)}
+    if shown is None:
+        longest = max(map(len, every))
+        for one in every.values():
+            said = one.words.splitlines()[0]
+            print(*labelled(f"{one.name:{longest}}  ", said, width()), sep="\n")
+        print(f"\nfor a whole program: miniapps lesson mistakes {name} --show {one.name}")
+        return VALID
+    (near,) = get_close_matches(shown, every, 1, 0)
+    require(shown in every, "--show", shown, f"no mistake of {name}; the nearest name is {near}")
+    print(every[shown].text, end="")
     return VALID
 
 

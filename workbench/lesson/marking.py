@@ -10,7 +10,7 @@ from typing import Any
 
 import lessons
 from drivers.exits import Terminated
-from lessons.lesson import RIGHT, RUNTIMES
+from lessons.lesson import MISTAKES, RIGHT, RUNTIMES
 from miniapps.parameters import require
 from workbench.exit_status import FAILED, INTERRUPTED, VALID
 from workbench.lesson import apart, marks, sandbox
@@ -58,8 +58,9 @@ def mark_folder(options: Namespace) -> int:
     submissions = found_in(options.folder, options.lesson, options.runtime)
     for runtime in sorted({one.runtime for one in submissions if one.runtime}):
         require_runtime(runtime, "lesson mark", options.folder)
-    answers = (lessons.load(name).folder / RIGHT for name in lessons.names())
-    hidden = tuple(path.resolve() for path in (options.folder, *answers) if path.is_dir())
+    every = [lessons.load(name).folder for name in lessons.names()]
+    shows_answers = [folder / part for folder in every for part in (RIGHT, MISTAKES)]
+    hidden = tuple(path.resolve() for path in (options.folder, *shows_answers) if path.is_dir())
     for path in hidden:
         needed = sandbox.needs(path)
         require(not needed, "lesson mark", path, f"must not hold {needed}, which submissions need")

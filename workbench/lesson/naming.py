@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lessons.lesson import Lesson, Mistake
+from lessons.lesson import Lesson
+from lessons.mistakes import Mistake, source
 from workbench.lesson import check
 from workbench.lesson.check import Outcome
 from workbench.lesson.unfilled import unfilled
@@ -62,11 +63,11 @@ def explanation(
     several may do the same.
     """
     skeleton = lesson.skeleton(runtime)
-    left = unfilled(program.read_bytes(), skeleton)
+    left = unfilled(source(program), skeleton)
     missing = f"{UNFILLED}: {', '.join(left.parts)}\n\n" if left.parts else ""
     if left.all:
-        texts = ((one.words, one.path.read_bytes()) for one in lesson.mistakes(runtime))
-        same = (words for words, text in texts if unfilled(text, skeleton).all)
+        every = lesson.mistakes(runtime)
+        same = (one.words for one in every if unfilled(one.text.encode(), skeleton).all)
         return Explanation((missing + next(same, "")).strip(), True)
     found = recognised(lesson, runtime, known)
     if found and (found.exact or found.others) and (further := more()):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lessons.lesson import Lesson
+from lessons.mistakes import source
 
 BEGIN = {"isend", "issend", "ibsend", "irsend", "irecv"}  # calls that return a request
 COMPLETE = {"wait", "waitall", "waitany", "waitsome", "test", "testall", "testany", "testsome"}
@@ -35,7 +36,7 @@ Definition = ast.FunctionDef | ast.ClassDef
 
 def definition(program: Path, lesson: Lesson) -> Definition | None:
     """What a program defines of what the lesson asks for: a function, or a class."""
-    for node in ast.parse(program.read_bytes()).body:
+    for node in ast.parse(source(program)).body:
         if isinstance(node, Definition) and node.name in lesson.function.values():
             return node
     return None

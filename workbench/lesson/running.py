@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lessons.lesson import PARTS, Case, Kernels, Lesson, Traffic
+from lessons.mistakes import runnable
 from lessons.work import AN_ARRAY, Work, pes_for
 from workbench.run import launch
 from workbench.run.scratch import scratch_folder
@@ -81,8 +82,9 @@ def launches(tasks: Sequence[Task]) -> Iterator[list[Task]]:
 def run_together(tasks: Sequence[Task]) -> list[Returned | str]:
     """Run programs in one launch; nothing comes after the first failure."""
     with scratch_folder("miniapps-lesson-") as folder:
+        files = {task.program: runnable(task.program, folder) for task in tasks}
         works = [
-            Work(task.lesson, task.runtime, task.program, task.case, folder, number)
+            Work(task.lesson, task.runtime, files[task.program], task.case, folder, number)
             for number, task in enumerate(tasks)
         ]
         for work, task in zip(works, tasks, strict=True):
