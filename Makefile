@@ -73,7 +73,7 @@ adversary: install
 
 # What students get: the lessons without right programs.
 student-package: install
-	$(BIN)/python teaching/student_package.py student-package.zip
+	$(BIN)/python docs/teaching/student_package.py student-package.zip
 
 # The tables in docs/teaching/README.md: which check finds which wrong program.
 lesson-table: install
@@ -81,11 +81,11 @@ lesson-table: install
 
 # The lessons for mpi4py as a notebook.
 notebook: install
-	$(BIN)/python teaching/notebook.py docs/teaching/lessons.ipynb
+	$(BIN)/python docs/teaching/notebook.py docs/teaching/lessons.ipynb
 
 # The notebook of runs and a figure, with the outputs of its cells; on a quiet machine.
 executed-notebook: .venv/checks
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python teaching/executed.py docs/notebook.ipynb
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python docs/executed.py docs/notebook.ipynb
 
 demo: install
 	$(BIN)/miniapps demo

@@ -27,7 +27,7 @@ from workbench.run.shapes import Kind  # noqa: E402
 
 project = "Parallel mini-apps"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "teaching/README-for-students.md"]
 html_theme = "furo"
 html_title = project
 html_copy_source = False

@@ -41,7 +41,7 @@ PAGES = sorted(
 )
 LESSONS = sorted(  # what students read
     str(path.relative_to(ROOT))
-    for path in [*(ROOT / "lessons").glob("*/*.md"), ROOT / "teaching" / "README-for-students.md"]
+    for path in [*(ROOT / "lessons").glob("*/*.md"), ROOT / "docs/teaching/README-for-students.md"]
 )
 TOP = r"(?:devices|kernels|miniapps|drivers|communication|workbench|tests|docs|benchmarks|studies)"
 NOT_HERE = {"docs/adding-an-app.md": r"miniapps/advect.*"}  # files that the reader writes

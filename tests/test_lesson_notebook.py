@@ -13,17 +13,17 @@ import support
 
 import lessons
 
-TEACHING = support.ROOT / "teaching"
-NOTEBOOK = support.ROOT / "docs" / "teaching" / "lessons.ipynb"
+FOLDER = support.ROOT / "docs" / "teaching"
+NOTEBOOK = FOLDER / "lessons.ipynb"
 
 
 def made() -> Any:
     """The notebook that the script makes."""
-    return runpy.run_path(str(TEACHING / "notebook.py"))["notebook"]()
+    return runpy.run_path(str(FOLDER / "notebook.py"))["notebook"]()
 
 
 def test_the_notebook_is_made_from_the_lessons() -> None:
-    """Catches a page or skeleton that has changed since `python teaching/notebook.py`."""
+    """Catches a page or skeleton that has changed since `python docs/teaching/notebook.py`."""
     assert NOTEBOOK.read_text() == nbformat.writes(made()) + "\n"
 
 

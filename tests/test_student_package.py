@@ -18,7 +18,7 @@ from test_docs import links, named_paths
 
 import lessons
 
-BUILD = support.ROOT / "teaching" / "student_package.py"
+BUILD = support.ROOT / "docs" / "teaching" / "student_package.py"
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Makes the zip file that students get: the lessons and what runs them, without right programs.
 
-python teaching/student_package.py student-package.zip
+python docs/teaching/student_package.py student-package.zip
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 
 from lessons.mistakes import SUFFIX, source
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 FOLDER = "lessons-in-parallel-python"
 FILES = ("LICENSE", "pyproject.toml", "Dockerfile", ".dockerignore")
 FILES += (".devcontainer/devcontainer.json",)
-README = ROOT / "teaching" / "README-for-students.md"
+README = ROOT / "docs/teaching/README-for-students.md"
 PAGES = ("docs/*.md", "docs/teaching/jacobi2d_*.py")  # which pages of lessons name
 LEFT_OUT = {"__pycache__", "right"}  # folders
 LINK = re.compile(r"!?\[([^\]]+)\]\(([^)#\s]+)(?:#[^)\s]*)?\)")

@@ -1,6 +1,6 @@
 """Runs all cells of a notebook and stores it with their outputs, without the times of the run.
 
-python teaching/executed.py docs/notebook.ipynb
+python docs/executed.py docs/notebook.ipynb
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Makes the notebook with the lessons for mpi4py, from their pages and skeletons.
 
-python teaching/notebook.py docs/teaching/lessons.ipynb
+python docs/teaching/notebook.py docs/teaching/lessons.ipynb
 """
 
 from __future__ import annotations
