@@ -43,7 +43,7 @@ class Block(Chare):
             self.reduce(self.thisProxy.balance, loads, Reducer.sum)
 
     def balance(self, loads):
-        """Go on, perhaps elsewhere."""
+        """Continue, perhaps elsewhere."""
         self.where = place(loads, self.where, charm.numPes())
         self.thisProxy[self.thisIndex].make_step()
         pe = int(self.where[self.thisIndex[0]])

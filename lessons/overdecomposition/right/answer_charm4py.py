@@ -81,7 +81,7 @@ class Block(Chare):
             self.thisProxy[index].receive(self.step, OPPOSITE[side], line)
 
     def receive(self, step, side, line):
-        """Keep a line, and go on if nothing is missing."""
+        """Keep a line, and continue if nothing is missing."""
         self.came[step, side] = line
         self.go_on()
 

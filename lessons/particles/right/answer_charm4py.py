@@ -47,7 +47,7 @@ class Block(Chare):
         self.particles = self.particles[owner == self.index]
 
     def receive(self, step, particles):
-        """Keep particles, perhaps for the next step already, and go on if nothing is missing."""
+        """Keep particles, perhaps for the next step already, and continue if nothing is missing."""
         self.came.setdefault(step, []).append(particles)
         self.go_on()
 
