@@ -51,7 +51,7 @@ def test_marks_of_a_class(tmp_path, capsys, monkeypatch) -> None:
     assert cli.main(["lesson", "mark", str(tmp_path), "--salt", "salt", "--not-isolated"]) == VALID
     said = capsys.readouterr()
     rows = [line.split()[:3] for line in said.out.splitlines() if line[:1].isalpha()]
-    assert ["ada", "halo", "10"] in rows and ["bob", "sum", "10"] in rows
+    assert ["ada", "halo", "10"] in rows and ["bob", "sum", "10"] in rows, said.out
     assert ["cy", "halo", "0"] in rows
     assert "isolated" in said.err
 
