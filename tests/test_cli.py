@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -250,14 +251,19 @@ def test_dry_run_of_mpi(capsys: pytest.CaptureFixture[str]) -> None:
     assert words[words.index("--time-tile") + 1].isdigit()  # settled once, for all ranks
 
 
-def every_command(*words: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+@cache
+def every_command() -> list[tuple[tuple[str, ...], Any]]:
     """Each command and its subcommands, as words, with its parser."""
+    return [*_commands()]
+
+
+def _commands(*words: str) -> Iterator[tuple[tuple[str, ...], Any]]:
     parser = build_parser([*words])
     for word in words:
         parser = _subcommands(parser)[word]
     yield words, parser
     for word in _subcommands(parser):
-        yield from every_command(*words, word)
+        yield from _commands(*words, word)
 
 
 def _subcommands(parser: Any) -> dict[str, Any]:
@@ -265,12 +271,9 @@ def _subcommands(parser: Any) -> dict[str, Any]:
     return groups[0].choices if groups else {}
 
 
-EVERY_COMMAND = [*every_command()]
-
-
 def test_commands_that_need_words_print_their_help(capsys: pytest.CaptureFixture[str]) -> None:
     """Catches a bare `miniapps` or `miniapps plot` that only complains."""
-    bare = [words for words, parser in EVERY_COMMAND if parser.needs_words]
+    bare = [words for words, parser in every_command() if parser.needs_words]
     assert {(), ("plot",), ("study", "strong"), ("comm",), ("lesson", "start")} <= {*bare}
     assert not {("list",), ("verify",), ("run", "pic")} & {*bare}
     for words in bare:
@@ -285,7 +288,7 @@ def test_commands_that_need_words_print_their_help(capsys: pytest.CaptureFixture
 def test_help_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a description that runs beyond the screen."""
     monkeypatch.setenv("COLUMNS", "80")
-    assert len(EVERY_COMMAND) > 50
+    assert len(every_command()) > 50
     for words, parser in every_command():
         help = parser.format_help()
         assert [line for line in help.splitlines() if len(line) > 80] == [], words
