@@ -245,10 +245,9 @@ if simulated():
 
     def viewer(dtype: str, rows: int | None = None) -> Any:
         """Return a function for the array, (columns,) or (rows, columns), at an address."""
-        kind = np.dtype(dtype)
 
         def view(address: int, columns: int) -> np.ndarray:
-            shape = (int(columns),) if rows is None else (rows, int(columns))
+            shape, kind = (int(columns),) if rows is None else (rows, int(columns)), np.dtype(dtype)
             memory = ctypes.c_char * (math.prod(shape) * kind.itemsize)
             return np.ndarray(shape, kind, memoryview(memory.from_address(int(address))))
 
@@ -258,11 +257,15 @@ else:
 
     def viewer(dtype: str, rows: int | None = None) -> Any:
         """Return a function for the array, (columns,) or (rows, columns), at an address."""
-        kind = types.Array(getattr(types, dtype), 1 if rows is None else 2, "C")
 
         @intrinsic
         def view(typing: Any, address: Any, columns: Any) -> Any:
-            """Return the array; the compiler knows that it is in global memory."""
+            """Return the array; the compiler knows that it is in global memory.
+
+            Its type is made here: numba numbers types as they are made, and its cache on disk would
+            find no kernel that closes over one with another number.
+            """
+            kind = types.Array(getattr(types, dtype), 1 if rows is None else 2, "C")
 
             def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 element = context.get_data_type(kind.dtype)

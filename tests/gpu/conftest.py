@@ -42,14 +42,24 @@ def _kernels_that_ran() -> Iterator[None]:
 
 # tests/test_gpu_stub.py makes launched runs; the simulator has no CuPy; a GPU emulates nothing.
 NOT_SIMULATED = ["test_drivers_gpu.py", "test_cupy_gpu.py"]
-OF_KERNELS = {"leanmd": "leanmd", "pic": "pic", "jacobi2d": "stencils"}  # files of tests, by app
-others = [name for app, name in OF_KERNELS.items() if app not in of_day.with_kernels()]
-OF_OTHER_DAYS = [f"test_{name}_gpu.py" for name in others]
+OF_KERNELS = {  # files of tests, by app
+    "leanmd": "test_leanmd_gpu.py",
+    "pic": "test_pic_gpu.py",
+    "jacobi2d": "test_stencils_gpu.py",
+    "stencil3d": "test_stencils_gpu.py",
+}
+OTHERS = OF_KERNELS.keys() - set(of_day.with_kernels())  # apps of other days
+OF_OTHER_DAYS = {OF_KERNELS[app] for app in OTHERS} - {
+    OF_KERNELS[a] for a in OF_KERNELS.keys() - OTHERS
+}
 collect_ignore = [*OF_OTHER_DAYS, *(NOT_SIMULATED if SIMULATED else ["test_emulation.py"])]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the first and the last case of each test, if that is asked."""
+    """Leave out cases of other days; keep the first and the last of each test, if that is asked."""
+    left_out = [item for item in items if _is_of_another_day(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
     if gpu_budget.ENDS not in os.environ:
         return
     cases = defaultdict[str, list[pytest.Item]](list)
@@ -58,6 +68,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = {id(end) for some in cases.values() for end in (some[0], some[-1])}
     config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
     items[:] = [item for item in items if id(item) in kept]
+
+
+def _is_of_another_day(item: pytest.Item) -> bool:
+    """Whether a case is of one app, whose kernels are tested on other days."""
+    case = item.nodeid.partition("[")[2]
+    return any(OF_KERNELS[app] == item.path.name and app in case for app in OTHERS)
 
 
 class Unimportable(pytest.Module):

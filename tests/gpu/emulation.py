@@ -139,8 +139,7 @@ class Writer:
             self.lines.append(f"# {_digest(inspect.getsource(file))}")
         elif getattr(viewed, "__qualname__", "") == "viewer.<locals>.view":
             made = inspect.getclosurevars(viewed).nonlocals
-            kind = getattr(made["kind"], "dtype", made["kind"])
-            self.lines.append(f"{name} = emulated.viewer({kind.name!r}, {made['rows']})")
+            self.lines.append(f"{name} = emulated.viewer({made['dtype']!r}, {made['rows']})")
         elif isinstance(value, numba.types.Number):
             self.lines.append(f"{name} = emulated.types.{value.name}")
         elif isinstance(value, BuiltinFunctionType) and value.__module__ == "math":

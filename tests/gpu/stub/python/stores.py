@@ -103,8 +103,7 @@ def _viewed(value: Any) -> str | None:
     defined = getattr(value, "_defn", value)
     if getattr(defined, "__qualname__", "") != "viewer.<locals>.view":
         return None
-    kind = inspect.getclosurevars(defined).nonlocals["kind"]
-    return str(getattr(kind, "dtype", kind))
+    return inspect.getclosurevars(defined).nonlocals["dtype"]
 
 
 def _column(address: ast.expr, seen: dict[str, Any]) -> int | None:
