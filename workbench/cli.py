@@ -12,7 +12,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import drivers
@@ -40,7 +40,7 @@ from workbench.commands import (
 )
 from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED
 from workbench.inherited import OutputError
-from workbench.parser import Parser, Prints, command_parser, print_version
+from workbench.parser import Parser, Prints, chosen, command_parser, print_version
 from workbench.run.processes import end_by_signals
 
 if TYPE_CHECKING:
@@ -151,7 +151,8 @@ def carried_out(options: argparse.Namespace, runtime: list[str]) -> int:
 def with_names_of_apps(arguments: list[str]) -> list[str]:
     """The arguments with names of apps in lower case; words after the first option are kept."""
     end = next((n for n, word in enumerate(arguments) if word.startswith("-")), len(arguments))
-    words = [word.lower() if word.lower() in miniapps.names() else word for word in arguments[:end]]
+    names = miniapps.names() if end else []
+    words = [word.lower() if word.lower() in names else word for word in arguments[:end]]
     return [*words, *arguments[end:]]
 
 
@@ -164,34 +165,24 @@ def split_runtime_options(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def build_parser(arguments: Sequence[str]) -> Parser:
-    """The parser. Of the apps, only the one named in the arguments is imported, for its options."""
+    """The parser of a command line: of the command and the app that it names, if it names any.
+
+    Of the apps, only the one named in the arguments is imported, for its options.
+    """
     parser = Parser(prog="miniapps", allow_abbrev=False, description=SUMMARY)
     parser.add_argument("--version", action=Prints, const=print_version, help="the version")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    add_list(commands)
-    add_new(commands)
-    _add_run(commands, arguments)
-    add_resume(commands)
-    add_checkpoint(commands)
-    _add_batch(commands)
-    add_verify(commands)
-    add_adversary(commands, arguments)
-    add_selftest(commands)
-    add_study(commands, arguments)
-    add_comm(commands, arguments)
-    add_doctor(commands)
-    add_plot(commands)
-    add_diff(commands)
-    add_lesson(commands, arguments)
-    add_demo(commands)
+    for name in chosen([*COMMANDS], arguments, 0):
+        COMMANDS[name](commands, arguments)
     return parser
 
 
 def _add_run(commands: Any, arguments: Sequence[str]) -> None:
     parser = command_parser(commands, "run", "run one app", run_examples(), None)
     apps = parser.add_subparsers(title="apps", required=True, metavar="APP", dest="app")
-    wanted = [word for word in arguments if word in miniapps.names()][:1]
-    for name in miniapps.names():
+    names = miniapps.names()
+    wanted = [word for word in arguments if word in names][:1]
+    for name in chosen(names, arguments, 1):
         app = apps.add_parser(
             name,
             help=f"miniapps run {name} --help lists its options",
@@ -233,7 +224,7 @@ def _run(options: argparse.Namespace, runtime: list[str]) -> int:
     return run.run(options, runtime)
 
 
-def _add_batch(commands: Any) -> None:
+def _add_batch(commands: Any, arguments: Sequence[str]) -> None:
     parser = command_parser(
         commands,
         "batch",
@@ -254,6 +245,26 @@ def _batch(options: argparse.Namespace, runtime: list[str]) -> int:
     if options.no_launch:
         return batch.take_part()
     return batch.batch(options.file, spec_of, options.stall)
+
+
+COMMANDS: dict[str, Callable[[Any, Sequence[str]], None]] = {
+    "list": add_list,
+    "new": add_new,
+    "run": _add_run,
+    "resume": add_resume,
+    "checkpoint": add_checkpoint,
+    "batch": _add_batch,
+    "verify": add_verify,
+    "adversary": add_adversary,
+    "selftest": add_selftest,
+    "study": add_study,
+    "comm": add_comm,
+    "doctor": add_doctor,
+    "plot": add_plot,
+    "diff": add_diff,
+    "lesson": add_lesson,
+    "demo": add_demo,
+}
 
 
 def spec_of(words: list[str]) -> RunSpec:

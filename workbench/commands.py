@@ -16,7 +16,7 @@ import miniapps
 from miniapps.parameters import Number, require
 from workbench.arguments import add_app_options, add_former, add_number, add_options, typed
 from workbench.exit_status import FAILED, VALID
-from workbench.parser import command_parser
+from workbench.parser import chosen, command_parser
 from workbench.table import width
 
 PLOT_EXAMPLES = """examples:
@@ -33,7 +33,7 @@ RESUME_EXAMPLES = """examples:
 """
 
 
-def add_list(commands: Any) -> None:
+def add_list(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps list`."""
     command_parser(commands, "list", "the apps there are", "example: miniapps list", _list)
 
@@ -67,7 +67,7 @@ def _for_apps(asked: list[str], act: Callable[[list[str]], int]) -> int:
     return status if asked or apps == miniapps.names() else max(status, FAILED)
 
 
-def add_new(commands: Any) -> None:
+def add_new(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps new`."""
     help = "write a new app, which runs at once, and its tests"
     parser = command_parser(commands, "new", help, "example: miniapps new heat", _new)
@@ -83,7 +83,7 @@ def _new(options: argparse.Namespace, runtime: list[str]) -> int:
     return VALID
 
 
-def add_resume(commands: Any) -> None:
+def add_resume(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps resume`, for its help: `cli.main` makes a `run` of its other words."""
     help = "continue from a checkpoint, perhaps under another driver or on other PEs"
     parser = command_parser(commands, "resume", help, RESUME_EXAMPLES, None)
@@ -92,7 +92,7 @@ def add_resume(commands: Any) -> None:
     parser.add_argument("options", nargs=argparse.REMAINDER, metavar="OPTIONS", help=help)
 
 
-def add_checkpoint(commands: Any) -> None:
+def add_checkpoint(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps checkpoint`."""
     help = "what is in a checkpoint, and whether all its hashes hold; exit status 2 if not"
     parser = command_parser(commands, "checkpoint", help, "example: miniapps checkpoint run.h5",
@@ -107,7 +107,7 @@ def _checkpoint(options: argparse.Namespace, runtime: list[str]) -> int:
     return resume.checkpoint(options.file, options.json)
 
 
-def add_verify(commands: Any) -> None:
+def add_verify(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps verify`."""
     parser = command_parser(
         commands,
@@ -136,8 +136,9 @@ def add_adversary(commands: Any, arguments: Sequence[str]) -> None:
     parser = command_parser(commands, "adversary", help, "example: miniapps adversary pic", None)
     apps = parser.add_subparsers(title="apps", required=True, metavar="APP", dest="app")
     asked = arguments[:1] == ["adversary"]
-    wanted = [word for word in arguments if asked and word in miniapps.names()][:1]
-    for name in miniapps.names():
+    names = miniapps.names()
+    wanted = [word for word in arguments if asked and word in names][:1]
+    for name in chosen(names, arguments, 1) if asked else names:
         app = apps.add_parser(
             name, help=f"its options: adversary {name} --help", allow_abbrev=False
         )
@@ -177,7 +178,7 @@ def _adversary(options: argparse.Namespace, runtime: list[str]) -> int:
     return command.adversary(options)
 
 
-def add_selftest(commands: Any) -> None:
+def add_selftest(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps selftest`."""
     parser = command_parser(
         commands,
@@ -262,7 +263,7 @@ def add_lesson(commands: Any, arguments: Sequence[str]) -> None:
         command.add_commands(parser)
 
 
-def add_doctor(commands: Any) -> None:
+def add_doctor(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps doctor`."""
     command_parser(
         commands,
@@ -279,7 +280,7 @@ def _doctor(options: argparse.Namespace, runtime: list[str]) -> int:
     return doctor.doctor()
 
 
-def add_plot(commands: Any) -> None:
+def add_plot(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps plot`."""
     parser = command_parser(
         commands,
@@ -324,7 +325,7 @@ def _plot(options: argparse.Namespace, runtime: list[str]) -> int:
     return VALID
 
 
-def add_diff(commands: Any) -> None:
+def add_diff(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps diff`."""
     help = "the first step, part of the domain and field in which two runs differ"
     example = "example: miniapps diff A.h5 B.h5; make both with run --hash-every 1 --output"
@@ -339,7 +340,7 @@ def _diff(options: argparse.Namespace, runtime: list[str]) -> int:
     return diff.diff(*(getattr(options, name) for name in ("A.h5", "B.h5")))
 
 
-def add_demo(commands: Any) -> None:
+def add_demo(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps demo`."""
     parser = command_parser(
         commands,

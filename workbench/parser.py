@@ -63,6 +63,16 @@ def print_version() -> None:
     print(f"miniapps {version(DISTRIBUTION)}")
 
 
+def chosen(names: Sequence[str], words: Sequence[str], place: int) -> list[str]:
+    """The one of some names that a command line has at this place, or all if it has none.
+
+    Only then are the parsers of others seen, in a help or an error; to build them all takes most of
+    the time until a small run begins.
+    """
+    asked = [word for word in words[place : place + 1] if word in names]
+    return asked or [*names]
+
+
 def command_parser(commands: Any, name: str, help: str, example: str, function: Any) -> Parser:
     """Add a command, whose ``function`` takes the parsed options and the runtime's arguments."""
     parser = commands.add_parser(

@@ -14,7 +14,7 @@ import miniapps
 from miniapps.parameters import require
 from workbench.arguments import add_app_options
 from workbench.exit_status import VALID
-from workbench.parser import Prints
+from workbench.parser import Prints, chosen
 from workbench.run.spec import RunSpec
 from workbench.run.writable import check_writable
 from workbench.study.options import (
@@ -51,12 +51,12 @@ def add_commands(parser: Any, arguments: Sequence[str]) -> None:
         "--list", action=Prints, const=print_studies, help="the studies that come with it"
     )
     commands = parser.add_subparsers(title="kinds", required=True, metavar="KIND", dest="kind")
-    wanted = [word for word in arguments if word in miniapps.names()][:1]
-    for kind, help in KINDS.items():
-        apps = commands.add_parser(kind, help=help, allow_abbrev=False).add_subparsers(
-            title="apps", required=True, metavar="APP", dest="app"
-        )
-        for name in miniapps.names():
+    names = miniapps.names()
+    wanted = [word for word in arguments if word in names][:1]
+    for kind in chosen([*KINDS], arguments, 1):
+        one = commands.add_parser(kind, help=KINDS[kind], allow_abbrev=False)
+        apps = one.add_subparsers(title="apps", required=True, metavar="APP", dest="app")
+        for name in chosen(names, arguments, 2):
             help = f"miniapps study {kind} {name} --help lists its options"
             app = apps.add_parser(name, help=help, allow_abbrev=False)
             if name in wanted:
@@ -64,6 +64,8 @@ def add_commands(parser: Any, arguments: Sequence[str]) -> None:
                 add_study_options(app, problem)
                 add_app_options(app, problem)
             app.set_defaults(command=_study, starts_runs=True)
+    if arguments[1:2] and arguments[1] in KINDS:
+        return
     _add_comm(commands)
     _add_report(commands)
     _add_noise(commands)
