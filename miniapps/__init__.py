@@ -43,11 +43,19 @@ EXPORTS = "Problem", "Block", "reference", "validate"
 FOR_PROGRAMS = "run", "campaign", "RunError"
 
 (HERE,) = __path__
-__path__ += [folder for folder in os.environ.get(APP_PATH, "").split(os.pathsep) if folder]
+
+
+def read_path() -> None:
+    """Look for apps in the folders that MINIAPPS_PATH names now, besides this one."""
+    named = os.environ.get(APP_PATH, "").split(os.pathsep)
+    __path__[1:] = [folder for folder in named if folder]
+
+
+read_path()
 
 
 def folders() -> list[str]:
-    """The folders that MINIAPPS_PATH names."""
+    """The folders that MINIAPPS_PATH named when it was last read."""
     return [*__path__][1:]
 
 

@@ -85,8 +85,9 @@ def _toys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def solved(script: str, configuration: str, stall_s: float | None = None) -> Any:
     """The result of a few steps of a script: a record, or why the run failed."""
-    words = f"run toys --script {script} --warmup 0 --steps 4 {configuration}".split()
-    (result,) = solve_all([spec_of(words)], stall_s)
+    words = f"run toys --script {script} --warmup 0 --steps 4 {configuration}"
+    with support.pes_forked(words.split()):
+        (result,) = solve_all([spec_of(words.split())], stall_s)
     return result
 
 
@@ -150,7 +151,8 @@ def check_right(configuration: str) -> None:
     from miniapps.toys.scripts import RIGHT
 
     words = [f"run toys --script {name} --warmup 0 --steps 4 {configuration}" for name in RIGHT]
-    results = solve_all([spec_of(one.split()) for one in words])
+    with support.pes_forked(configuration.split()):
+        results = solve_all([spec_of(one.split()) for one in words])
     assert all(isinstance(result, dict) for result in results), results[-1]
     for name, record in zip(RIGHT, results, strict=True):
         assert record["valid"] is True, name

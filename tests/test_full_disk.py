@@ -154,7 +154,7 @@ def test_results_of_benchmarks_that_fill_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Catches the same in the results of one launch."""
-    made = support.miniapps(*"comm latency -m 1:8 -i 2 -x 1 --trials 2 --json -".split()).stdout
+    made = support.in_process(*"comm latency -m 1:8 -i 2 -x 1 --trials 2 --json -".split()).stdout
     monkeypatch.setattr(launch, "launch", lambda *_: json.loads(made))
     for number, (line, size) in enumerate(OF_COMM.items()):
         (tmp_path / str(number)).mkdir()

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import kernels
+import miniapps
 from workbench.exit_status import FAILED, VALID
 from workbench.run import batch, launch
 from workbench.run.processes import end_with
@@ -111,6 +112,7 @@ def become_pe(connection: socket.socket) -> None:
     sys.argv[1:] = place["words"]
     os.environ.clear()
     os.environ.update(place["environment"])
+    miniapps.read_path()
     os.chdir(place["folder"])
     (Path(os.environ[launch.FOLDER]) / f"{FORKED}.{os.getpid()}").touch()
     status = status_of_program()
