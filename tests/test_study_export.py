@@ -295,6 +295,7 @@ def reframe(campaign: Campaign, folder: Path, *more: str) -> tuple[int, dict[str
     words += ["--prefix", folder, "--report-file", report]
     words += ["-S", f"program={support.BIN / 'miniapps'}", *more]
     done = support.execute(words, 100, {"HOME": str(folder), "RFM_SAVE_LOG_FILES": "no"})
+    assert report.exists(), f"{done.returncode}\n{done.stdout}\n{done.stderr}"
     cases = json.loads(report.read_text())["runs"][-1]["testcases"]
     return done.returncode, {case["point"]: case for case in cases}, done.stdout
 
