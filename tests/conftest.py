@@ -223,7 +223,9 @@ def execute_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[
 
     def execute(book: Any, folder: Path) -> None:
         where = {"metadata": {"path": str(folder)}}
-        NotebookClient(book, timeout=120, kernel_name="python3", resources=where).execute()
+        NotebookClient(
+            book, timeout=120, startup_timeout=240, kernel_name="python3", resources=where
+        ).execute()
 
     return execute
 
