@@ -25,7 +25,7 @@ from miniapps.faults import ACTED, Fault, replaced
 from miniapps.parameters import InputError
 from workbench.exit_status import VALID, WRONG
 from workbench.run import batch, launch
-from workbench.run.monitor import Monitor
+from workbench.run.host_processes import HostProcesses
 from workbench.run.processes import SHARED, process_state, shared_files
 from workbench.run.progress_file import ProgressFile
 from workbench.selftest import command, faults, trials, warm
@@ -320,7 +320,7 @@ def test_a_pe_that_fails_removes_its_shared_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A forked PE may fail before the monitor has looked at its files."""
-    monkeypatch.setattr(Monitor, "_find_shared", lambda self, pids: None)
+    monkeypatch.setattr(HostProcesses, "find_shared", lambda self, pids: None)
     trial = trials_of("jacobi2d", "mpi", tmp_path)["mpi: ranks of different runs"]
     with support.no_shared_memory_left(), warm.started([]) as program:
         with launch.pes_started_by(program):

@@ -16,7 +16,7 @@ import drivers
 import miniapps
 from miniapps.parameters import InputError
 from workbench.exit_status import VALID, WRONG
-from workbench.selftest import altered, numbered
+from workbench.selftest import altered, drawn, numbered
 from workbench.selftest.altered import RUN, Change, Tried, in_process
 from workbench.selftest.command import Asked, append_to
 from workbench.selftest.numbers import FAULTS
@@ -111,15 +111,31 @@ def test_a_report_of_faults_of_numbers_goes_on(tmp_path: Path) -> None:
     assert f"Not caught: {FAULTS[0].key}." in " ".join(missed.split())
 
 
+def test_a_part_of_the_faults_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a fault that has no day, or several, and a draw that is taken for a part."""
+    faults, parts = list(range(10)), []
+    for day in (7, 8, 9):
+        monkeypatch.setattr(drawn, "time", lambda day=day: day * drawn.DAY_S + 5.0)
+        parts.append(drawn.of_day(faults, drawn.part_or_number("1/3")))
+    assert sorted(map(len, parts)) == [3, 3, 4] and sorted(sum(parts, [])) == faults
+    assert len(drawn.of_day(faults, drawn.part_or_number("3"))) == 3
+    assert drawn.of_day(faults, None) == drawn.of_day(faults, 20) == faults
+    for wrong in ("1/x", "1/", "2/3", "half"):
+        with pytest.raises(ValueError, match="an integer, or a part"):
+            drawn.part_or_number(wrong)
+    line = support.refused(["selftest", "--draw", "1/0"])
+    assert line == "miniapps: --draw 1/0: must be 1 or more\n"
+
+
 def test_some_faults_of_numbers_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a draw that is always the same, and one that leaves faults out for ever."""
-    drawn = []
+    tried = []
     for day in range(60):
-        monkeypatch.setattr(numbered, "time", lambda day=day: day * numbered.DAY_S + 5.0)
+        monkeypatch.setattr(drawn, "time", lambda day=day: day * drawn.DAY_S + 5.0)
         some = numbered.chosen("", len(FAULTS) // 4)
         assert len({*some}) == len(FAULTS) // 4
-        drawn.append(frozenset(some))
-    assert len({*drawn}) > 20 and frozenset().union(*drawn) == {*FAULTS}
+        tried.append(frozenset(some))
+    assert len({*tried}) > 20 and frozenset().union(*tried) == {*FAULTS}
     assert numbered.chosen("", None) == list(FAULTS)
     assert numbered.chosen(FAULTS[0].name, 5) == [FAULTS[0]]
     monkeypatch.setattr(altered, "TESTS", support.ROOT / "nowhere")

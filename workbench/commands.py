@@ -180,6 +180,8 @@ def _adversary(options: argparse.Namespace, runtime: list[str]) -> int:
 
 def add_selftest(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps selftest`."""
+    from workbench.selftest.drawn import part_or_number
+
     parser = command_parser(
         commands,
         "selftest",
@@ -195,10 +197,10 @@ def add_selftest(commands: Any, arguments: Sequence[str]) -> None:
     parser.add_argument("--fault", metavar="WORDS", help="only faults whose name contains this")
     help = "of the problems, with few steps: small, large, or tiny (default), made smaller"
     parser.add_argument("--preset", default="tiny", metavar="NAME", help=help)
-    help = "only so many faults of each app under each driver; others each day"
-    parser.add_argument("--draw", type=typed(int), metavar="N", help=help)
-    help = "only so many faults of times, units, statistics and figures; others each day"
-    parser.add_argument("--numbers", type=typed(int), metavar="N", help=help)
+    help = "only so many faults of each app under each driver, or a part, 1/4; others each day"
+    parser.add_argument("--draw", type=typed(part_or_number), metavar="N", help=help)
+    help = "so many faults of times, units, statistics and figures, or a part; others each day"
+    parser.add_argument("--numbers", type=typed(part_or_number), metavar="N", help=help)
     help = "append each trial to this file, as a line of JSON"
     parser.add_argument("--json", type=Path, metavar="FILE", help=help)
     help = "leave out the trials that the file of --json has already"

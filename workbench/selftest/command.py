@@ -21,6 +21,7 @@ from workbench.run.output import append_line
 from workbench.run.scratch import scratch_for_all
 from workbench.selftest import altered, numbered, simulated
 from workbench.selftest.altered import Change
+from workbench.selftest.drawn import of_day
 from workbench.selftest.trials import ENDS, SCALES, TINY, Found, Scale, Trial, solve, trials
 from workbench.table import Column, Table, fitted, show, width
 
@@ -36,9 +37,9 @@ COLUMNS = Column("fault"), Column("app"), Column("caught by")
 class Asked:
     """What to try: the drivers' ``names``, a part of the faults' names, and how large runs are.
 
-    ``drawn``: how many trials to draw of each app and driver; None: all. ``report``: a file of
-    JSON Lines, to which each trial is appended as it ends; ``resume``: leave out the trials that it
-    has. ``numbers``: how many of the `numbers.FAULTS` to try, others each day; None: all. Raises
+    ``drawn``: how many trials of each app and driver to make, or a `Part` of them, others each day;
+    None: all. ``numbers``: likewise, of `numbers.FAULTS`. ``report``: a file of JSON Lines, to
+    which each trial is appended as it ends; ``resume``: leave out the trials that it has. Raises
     InputError.
     """
 
@@ -98,11 +99,10 @@ class Asked:
         groups: dict[tuple[str, str], list[Trial]] = {}
         for trial in every:
             groups.setdefault((trial.app, trial.driver), []).append(trial)
-        draw = numbered.today()
         return [
             trial
             for right, *wrong in groups.values()
-            for trial in (right, *draw.sample(wrong, min(self.drawn, len(wrong))))
+            for trial in (right, *of_day(wrong, self.drawn))
         ]
 
 

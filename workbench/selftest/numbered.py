@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from random import Random
-from time import time
 from typing import Any
 
 from workbench.exit_status import VALID, WRONG
 from workbench.plural import counted
 from workbench.selftest import altered
 from workbench.selftest.altered import Change, Tried
+from workbench.selftest.drawn import of_day
 from workbench.selftest.numbers import FAULTS
 from workbench.table import Column, Table, fitted, show, width
 
 PRESET = "numbers"  # in the report, in place of a size
-DAY_S = 86400
 COLUMNS = Column("fault"), Column("file"), Column("caught by")
 
 
 def chosen(words: str, count: int | None) -> list[Change]:
-    """The faults to try, whose key contains the words; so many, others each day, or all."""
-    those = [one for one in altered.possible(FAULTS) if words in one.key]
-    if count is None or count >= len(those):
-        return those
-    return today().sample(those, count)
-
-
-def today() -> Random:
-    """What draws the faults of this day: in a CI that tries some, all have their turn."""
-    return Random(int(time() // DAY_S))
+    """The faults to try, whose key contains the words: `of_day`, or all."""
+    return of_day([one for one in altered.possible(FAULTS) if words in one.key], count)
 
 
 def key_of(change: Change) -> tuple[Any, ...]:
