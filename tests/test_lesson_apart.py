@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import socket
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from lessons.lesson import Case
 from workbench.lesson import apart, sandbox
 from workbench.lesson.apart import MIB, Apart, Limits, obstacle
 from workbench.lesson.running import End, Task
-from workbench.run.processes import family
+from workbench.run.processes import family, process_state
 
 CASE = Case(2, (3,), 7)
 LIMITS = Limits(
@@ -170,6 +171,20 @@ def test_the_kernel_limits_processes(tmp_path, isolated, nothing_left, monkeypat
     end = run(written(tmp_path, FOR_EVER), Apart((), True, replace(LIMITS, wall_s=6.0)))
     assert end == "it was not ready after 6 s"
     assert LIMITS.processes < max(seen) < sandbox.LEAST_NUMBERS
+
+
+def test_processes_that_were_not_listed_are_ended(monkeypatch) -> None:
+    """Catches processes that stay because the kernel left them out while others ended."""
+    spared, lists = set(family(os.getpid())), []
+    first, second = (subprocess.Popen(["sleep", "100"]) for _ in range(2))
+
+    def some(pid: int) -> list[int]:
+        lists.append([one for one in family(pid) if one != second.pid or len(lists) > 1])
+        return lists[-1]
+
+    monkeypatch.setattr(apart, "family", some)
+    apart.end_all(os.getpid(), spared)
+    assert process_state(first.pid) == process_state(second.pid) == "X" and len(lists) > 3
 
 
 WRITES_10_GB = """

@@ -209,17 +209,26 @@ def end(process: subprocess.Popen[bytes]) -> None:
 def end_all(pid: int, spared: Set[int] = frozenset()) -> None:
     """End all processes that a process has started, also if they go on starting others.
 
-    They are stopped before they are killed, until no new ones appear. ``spared``: not these.
+    They are stopped before they are killed, until no new ones appear. While processes end, the
+    kernel may leave others out of its lists, so it looks again. ``spared``: not these.
     """
+    ended: set[int] = set()
+    while found := _stopped(pid, spared | ended):
+        _send(signal.SIGKILL, found)
+        _wait(found)
+        for child in found:
+            with suppress(ChildProcessError):
+                os.waitpid(child, os.WNOHANG)
+        ended |= found
+
+
+def _stopped(pid: int, spared: Set[int]) -> set[int]:
+    """Stop all processes that a process has started, but these, until no new ones appear."""
     known: set[int] = set()
     while new := set(family(pid)[1:]) - known - spared:
         _send(signal.SIGSTOP, new)
         known |= new
-    _send(signal.SIGKILL, known)
-    _wait(known)
-    for child in known:
-        with suppress(ChildProcessError):
-            os.waitpid(child, os.WNOHANG)
+    return known
 
 
 def _wait(pids: Iterable[int]) -> None:
