@@ -292,7 +292,8 @@ def add_plot(commands: Any, arguments: Sequence[str]) -> None:
         PLOT_EXAMPLES,
         _plot,
     )
-    parser.add_argument("file", type=Path, metavar="FILE.h5", help="written by run --output")
+    help = "written by run --output; with --paraview also by run --checkpoint"
+    parser.add_argument("file", type=Path, metavar="FILE.h5", help=help)
     add = parser.add_argument
     add("--figure", type=Path, metavar="FILE", help=".png, .svg or .pdf; default: FILE.png")
     add("--animation", action="store_true", help="write FILE.html, with a slider over the steps")

@@ -68,6 +68,7 @@ def writer_of(spec: Any) -> Hdf5Checkpoints | None:
         "steps": spec.steps,
         "warmup": spec.warmup,
         "problem": fixed_parameters(spec.app, spec.prepared.parameters()),
+        "extent": list(spec.prepared.extent),
         "words": _fixing(spec),
         "case": _case(spec),
         "own": spec.own_words(),

@@ -9,20 +9,25 @@ steps.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from miniapps.hdf5 import Unreadable
 from miniapps.parameters import require
 from miniapps.quantities import AXES
+from miniapps.saved import NOBODY
 from workbench.quoting import word
+from workbench.run.checkpoint import Resumed, is_checkpoint, read_checkpoint
 from workbench.run.disk import hdf5_file
 from workbench.run.replaced import replacing
 from workbench.run.schema import extent_of
+from workbench.run.shapes import POSITIVE, misfit
 from workbench.run.writable import check_writable
-from workbench.show.reading import opened
+from workbench.show.reading import opened, read_rows, require_survivable
 from workbench.show.saved import SavedRun
 from workbench.show.thumbnails import shown_name
 from workbench.show.trajectory import Trajectory, trajectory_in
@@ -34,20 +39,69 @@ VELOCITY = tuple(f"v{axis}" for axis in AXES)  # columns
 
 
 def write_paraview(source: Path, target: Path) -> Path:
-    """Write the final state of a run, or all frames of its trajectory. Raises InputError."""
-    run = SavedRun.read(source)
+    """Write the final state of a run, all frames of its trajectory, or the state in a checkpoint.
+
+    Raises InputError.
+    """
+    require_survivable(source, partial(_read_checkpoint, source))
+    checkpoint = _verified(source)
+    run = SavedRun.read(source) if checkpoint is None else None
     check_writable("--paraview", target)
     with replacing(target) as part, hdf5_file(part, "w") as made, opened(source) as file:
         group = made.create_group("VTKHDF")
         group.attrs["Version"] = np.array(VERSION, np.int64)
-        name = shown_name(file["state"])
-        if run.has_trajectory:
-            _write_points(group, list(_frames(trajectory_in(file, source))))
-        elif f"{name}.id" in file["state"]:
-            _write_points(group, [_final_rows(file["state"], name, source)])
-        else:
-            _write_image(group, file["state"], extent_of(run.record))
+        if checkpoint is not None:
+            _write_saved(group, file["state"], checkpoint)
+        elif run is not None:
+            _write_run(group, file, source, run)
     return target
+
+
+def _write_run(group: Any, file: Any, source: Path, run: SavedRun) -> None:
+    """Write what a run's output shows."""
+    name = shown_name(file["state"])
+    if run.has_trajectory:
+        _write_points(group, list(_frames(trajectory_in(file, source))))
+    elif f"{name}.id" in file["state"]:
+        _write_points(group, [_final_rows(file["state"], name, source)])
+    else:
+        _write_image(group, file["state"], extent_of(run.record))
+
+
+# Checkpoints --------------------------------------------------------------------------------------
+
+
+def _read_checkpoint(source: Path) -> None:
+    """Read all that is read of a checkpoint, and no other file, which `SavedRun` reads."""
+    with opened(source) as file:
+        if is_checkpoint(file):
+            read_checkpoint("FILE.h5", source)
+            read_rows(*file["state"].values())
+
+
+def _verified(source: Path) -> Resumed | None:
+    """A checkpoint whose hashes hold; None for a file that is none. Raises InputError."""
+    with opened(source) as file:
+        if not is_checkpoint(file):
+            return None
+    found = read_checkpoint("FILE.h5", source)
+    found.verify()
+    return found
+
+
+def _write_saved(group: Any, state: Any, checkpoint: Resumed) -> None:
+    """Write the state in a checkpoint."""
+    name = shown_name(state)
+    if f"{name}.id" in state:
+        frame = _final_rows(state, name, checkpoint.path)
+        _write_points(group, [frame.without_unused_rows(state[f"{name}.id"])])
+        return
+    # Checkpoints of earlier versions do not say how long the domain is: then cells have length 1.
+    extent = checkpoint.head.get("extent", list(state[name].shape))
+    wrong = misfit(extent, [POSITIVE], "extent")
+    if wrong is not None:
+        raise Unreadable(wrong)
+    _write_image(group, state, extent)
 
 
 # Fields -------------------------------------------------------------------------------------------
@@ -88,16 +142,22 @@ class Column:
     data: Any
     where: Any = ()  # index of the frame, if the dataset has several
     columns: Any = None  # those of a vector; an integer: of a scalar; None: all
+    used: np.ndarray | None = None  # whether each row has a point; None: all have
 
     def parts(self, count: int) -> Iterator[tuple[slice, np.ndarray]]:
         """The values of some points at a time; vectors have three components."""
-        for first in range(0, count, CHUNK):
-            rows = slice(first, min(first + CHUNK, count))
+        done, end = 0, count if self.used is None else len(self.used)
+        for first in range(0, end, CHUNK):
+            rows = slice(first, min(first + CHUNK, end))
             values = self.data[(*self.where, rows)]
+            if self.used is not None:
+                values = values[self.used[rows]]
             if self.columns is not None:
                 values = values[:, self.columns]
             missing = 3 - values.shape[1] if values.ndim == 2 else 0
-            yield rows, np.pad(values, [(0, 0), (0, missing)]) if missing else values
+            points = slice(done, done + len(values))
+            yield points, np.pad(values, [(0, 0), (0, missing)]) if missing else values
+            done = points.stop
 
     @property
     def tail(self) -> tuple[int, ...]:
@@ -114,6 +174,17 @@ class Frame:
     points: Column
     values: dict[str, Column]
     time: float = 0.0
+
+    def without_unused_rows(self, ids: Any) -> Frame:
+        """The same points without the rows of a checkpoint that no particle has; ``ids``: of rows.
+
+        Keeps a byte for each row.
+        """
+        starts = range(0, len(ids), CHUNK)
+        parts = [np.empty(0, bool), *(ids[first : first + CHUNK] != NOBODY for first in starts)]
+        used = np.concatenate(parts)
+        values = {name: replace(column, used=used) for name, column in self.values.items()}
+        return Frame(int(used.sum()), replace(self.points, used=used), values)
 
 
 def _final_rows(state: Any, name: str, source: Path) -> Frame:

@@ -15,6 +15,7 @@ from drivers.timing import SYNC, compute_per_pe
 from miniapps.hdf5 import require_stored
 from miniapps.json_input import parsed_object
 from miniapps.parameters import require
+from workbench.run.checkpoint import is_checkpoint
 from workbench.run.revalidation import contradiction
 from workbench.run.schema import extent_of, upgraded
 from workbench.show.captions import command_text, problem_text
@@ -35,6 +36,8 @@ Period = tuple[int, int]  # first step, and one past the last step
 
 def record_in(file: Any, source: Path) -> dict[str, Any]:
     """The record in a file that `opened` has opened. Raises InputError if no run has written it."""
+    no_record = "is a checkpoint, which only --paraview shows"
+    require(not is_checkpoint(file), "FILE.h5", source, no_record)
     record = upgraded(parsed_object(file.attrs["record"]))
     reason = contradiction(record)
     require(reason is None, "FILE.h5", source, f"record: {reason}")
