@@ -61,9 +61,15 @@ cd / && exec bash "$SPOOL/slurm_script"
 }
 
 
-def jobs(folder: Path, trials: int = 1, extra: tuple[str, ...] = (), **values: Any) -> list[Path]:
+def jobs(
+    folder: Path,
+    trials: int = 1,
+    extra: tuple[str, ...] = (),
+    checkpoints: bool = False,
+    **values: Any,
+) -> list[Path]:
     study = support.small_study(**values)
-    return slurm.write_jobs(study, study.specs(), trials, folder, extra)
+    return slurm.write_jobs(study, study.specs(), trials, folder, extra, checkpoints)
 
 
 def run_jobs(folder: Path, tmp_path: Path, more: dict[str, str] | None = None) -> None:

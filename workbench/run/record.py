@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -167,14 +169,46 @@ def _plain_check(check: Check) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class Times:
+    """What the times of a record follow from: those of a run, or of all parts of one.
+
+    ``rounds`` (rounds, 2): first step and number of steps; ``wall_s`` (rounds,); ``loads`` (PEs,
+    rounds): compute times, s; None if they are not known; ``compute_s``: their sum; ``imbalance``:
+    theirs; ``work``: of all timed steps, in ``unit``.
+    """
+
+    rounds: np.ndarray
+    wall_s: np.ndarray
+    loads: np.ndarray | None
+    compute_s: float
+    imbalance: float
+    work: float
+    unit: str
+
+
 def _timing(spec: RunSpec, outcome: Outcome) -> dict[str, Any]:
     """The measured times; only valid runs have them."""
-    counts = np.array([count for _, count in outcome.rounds])
-    per_step = outcome.wall_s / counts
-    wall = float(outcome.wall_s.sum())
-    compute = outcome.compute_s
-    problem = spec.prepared
+    compute, problem = outcome.compute_s, spec.prepared
     done = problem.work_done(outcome.rounds[0][0], outcome.steps_done, outcome.measures)
+    times = Times(
+        rounds=np.array(outcome.rounds),
+        wall_s=outcome.wall_s,
+        loads=compute,
+        compute_s=float(compute.sum()),
+        imbalance=imbalance(compute),
+        work=done,
+        unit=f"{problem.unit}/s",
+    )
+    return timing(times, outcome.pes, outcome.balancing)
+
+
+def timing(times: Times, pes: int, balancing: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The keys of a record that say what was measured; ``balancing``: its ``lb``."""
+    first, counts = times.rounds.T
+    per_step = times.wall_s / counts
+    wall = float(times.wall_s.sum())
+    loads = times.loads if times.loads is not None and times.loads.size <= MANY else None
     return {
         "step_time_s": {
             "median": float(np.median(per_step)),
@@ -182,16 +216,16 @@ def _timing(spec: RunSpec, outcome: Outcome) -> dict[str, Any]:
             "max": float(per_step.max()),
         },
         "wall_s": wall,
-        "rate": {"value": done / wall, "unit": f"{problem.unit}/s"},
-        "compute_s": float(compute.sum()),
-        "utilisation": float(compute.sum() / (outcome.pes * wall)),
-        "imbalance": imbalance(compute),
-        "migrations": sum(entry["moved"] for entry in outcome.balancing),
+        "rate": {"value": times.work / wall, "unit": times.unit},
+        "compute_s": times.compute_s,
+        "utilisation": times.compute_s / (pes * wall),
+        "imbalance": times.imbalance,
+        "migrations": sum(entry["moved"] for entry in balancing),
         "rounds": {
-            "first": [first for first, _ in outcome.rounds],
+            "first": first.tolist(),
             "count": counts.tolist(),
-            "wall_s": _short(outcome.wall_s),
-            **({"compute_s": [_short(pe) for pe in compute]} if compute.size <= MANY else {}),
+            "wall_s": _short(times.wall_s),
+            **({} if loads is None else {"compute_s": [_short(pe) for pe in loads]}),
         },
     }
 

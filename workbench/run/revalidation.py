@@ -60,6 +60,7 @@ RECORD: Mapping[str, Any] = MappingProxyType(
         "blocks": [SEVERAL],
         "steps": COUNT,
         "warmup": COUNT,
+        "parts?": SEVERAL,
         "resumed?": [{"step": SEVERAL, "state_hash": HASH}],
         "stopped?": {"step": SEVERAL, "by": LINE},
         "restarts?": [
@@ -194,7 +195,11 @@ def _claims_of_rounds(record: dict[str, Any]) -> Iterator[tuple[str, bool]]:
         due = Balancing(lb_period=record["lb_period"], lb_first=record.get("lb_first")).steps_due(
             list(zip(first.tolist(), steps.tolist(), strict=True))
         )
-        yield f"lb must have the steps {due}", [entry["step"] for entry in record["lb"]] == due
+        balanced = [entry["step"] for entry in record["lb"]]
+        # Not where a part of the run ended: there are no steps until the next one begins.
+        spared = len(due) - len(balanced) < record.get("parts", 1)
+        holds = spared and balanced == [step for step in due if step in {*balanced}]
+        yield f"lb must have the steps {due}", holds
     yield f"steps must be {steps.sum()}, as in its rounds", record["steps"] == steps.sum()
     yield "wall_s must be the sum of the rounds' times", near(wall, walls.sum(), ROUNDED)
     least = "each entry of merged rounds must have a step for each, or more"

@@ -205,6 +205,7 @@ def _to_slurm(options: argparse.Namespace, study: Study, specs: list[RunSpec]) -
     from workbench.study import slurm
 
     folder = options.folder or Path("jobs")
-    slurm.write_jobs(study, specs, options.trials, folder, tuple(options.sbatch))
+    extra = tuple(options.sbatch)
+    slurm.write_jobs(study, specs, options.trials, folder, extra, options.checkpoints)
     print(f"job scripts are in {folder}; submit.sh there submits them")
     return VALID if options.dry_run else slurm.submit(folder)

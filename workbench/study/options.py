@@ -36,7 +36,7 @@ MOST_PARTS = 16  # of a key a.b.c: reading one takes as long as the square of th
 PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
 LONG_KEY = re.compile(rf"(?<![\w-]){PART}(?:[ \t]*+\.[ \t]*+{PART}){{{MOST_PARTS}}}")
 MATRIX = ("pes", "drivers", "odf", "balancers", "lb-periods")  # options that take a list
-ONLY_SLURM = ("--folder", "--sbatch")
+ONLY_SLURM = ("--folder", "--sbatch", "--checkpoints")
 ONLY_HERE = ("--until-ci", "--max-noise", "--no-pin", "--stall", "--campaign", "--hosts")
 HALVINGS = 12
 ONLY_GRANULARITY = "only in a study of granularity"
@@ -164,6 +164,8 @@ def add_study_options(parser: Any, problem: Any) -> None:
     add("--dry-run", action="store_true", help="list the runs; with slurm, write scripts only")
     add("--folder", type=Path, help="for job scripts; default: jobs")
     add("--sbatch", action="append", default=[], metavar="OPTION", help="a line for every script")
+    help = "with slurm: runs that were stopped continue from a checkpoint"
+    add("--checkpoints", action="store_true", help=help)
 
 
 def _add_matrix(parser: Any, problem: Any) -> None:

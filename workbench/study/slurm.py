@@ -2,7 +2,8 @@
 
 `write_jobs` writes a folder with a script per trial and number of PEs. Each run of a script writes
 its record to ``trial-00-point-07.json`` or, if it fails, its exit status to
-``trial-00-point-07.failed``. `merge` adds these results to a campaign file. The folder may be
+``trial-00-point-07.failed``. A part of a run, from one checkpoint to the next, writes its record to
+``trial-00-point-07.part-0.json``. `merge` adds these results to a campaign file. The folder may be
 copied to the cluster and back: it contains no paths of the machine that wrote it.
 """
 
@@ -16,19 +17,30 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import count, takewhile
 from pathlib import Path
 from shutil import which
 from typing import Any
 
 import drivers
+import miniapps
 from miniapps.json_input import parsed_object
 from miniapps.parameters import InputError, contents, printable, require
 from workbench.exit_status import FAILED, VALID, WRONG
 from workbench.plural import counted
+from workbench.run.checkpoint import offers_checkpoints
 from workbench.run.replaced import write_text
 from workbench.run.schema import comparable, upgraded, upgraded_head
 from workbench.run.spec import RunSpec
 from workbench.study.campaign import Writer, object_of
+from workbench.study.job_texts import (
+    CHECKPOINTS_TEXT,
+    JOB_TEXT,
+    REMOTE_SHELL_TEXT,
+    SETTINGS_TEXT,
+    SUBMIT_TEXT,
+)
+from workbench.study.joined import joined
 from workbench.study.plan import CASE, Study, steps_of
 from workbench.study.runner import header_of, plain_command, shuffled
 from workbench.study.validation import rejection_reason
@@ -38,119 +50,28 @@ RESULT_KEYS, TIMING_KEYS = (
     {"valid", "checks", "state_hash"},
     {"wall_s", "rounds"},
 )  # required keys of a record, and of a valid one
+Found = dict[str, Any] | int | str  # a run's record, its exit status, or why it has no record
 LONGEST = 1 << 16  # bytes of a command, which shlex reads in the square of a word's length
-RUN_FILE = re.compile(r"trial-(\d+)-point-(\d+)\.(json|failed)")
-
-SETTINGS_TEXT = """\
-# Settings of all job scripts in this folder. Set them here, or in the environment of sbatch.
-PYTHON="${PYTHON:-python}"                         # the Python that has parallel-miniapps
-MINIAPPS="${MINIAPPS:-miniapps}"                   # its command
-MPI="${MPI:-pmi2}"                                 # how srun starts ranks; see srun --mpi=list
-REMOTE_SHELL="${REMOTE_SHELL:-./remote-shell.sh}"  # how charmrun reaches a node; or: ssh
-CHARM="${CHARM-+setcpuaffinity}"                   # pins PEs to cores 0, 1, ... of each node
-RUN_LIMIT="${RUN_LIMIT:-1800}"                     # seconds after which a run counts as hanging
-
-# charmrun needs the full paths of its programs.
-PYTHON=$(command -v "$PYTHON") || { echo "no Python found: set PYTHON" >&2; exit 2; }
-MINIAPPS=$(command -v "$MINIAPPS") || { echo "no miniapps found: set MINIAPPS" >&2; exit 2; }
-
-# A minute before the end of its time, and when it is preempted, a job ends its run and goes back
-# into the queue. There it makes the runs that have no valid record yet. A job that has completed no
-# run does not: its time is too short, or none of its runs is valid.
-running= completed=0
-again() {
-  trap '' USR1 TERM
-  if [ -n "$running" ]; then kill "$running" || true; wait "$running" || true; fi
-  if [ "$completed" -gt 0 ]; then exec scontrol requeue "$SLURM_JOB_ID"; fi
-  echo "no run was completed in the time of this job: give it more" >&2
-  exit 1
-}
-trap again USR1 TERM
-
-# keep NAME COMMAND...: make a run that has no valid record yet; if it fails, store its status.
-keep() {
-  local name=$1 status=0
-  shift
-  if grep -qs '"valid": true' "$name.json"; then return 0; fi
-  rm -f "$name.failed" "$name.json"
-  printf '%q ' "$@" >"$name.command"
-  timeout -k 10 "$RUN_LIMIT" "$@" </dev/null >"$name.log" 2>&1 &
-  running=$!
-  wait "$running" || status=$?  # a signal's trap waits for no command but this one
-  running=
-  if [ ! -s "$name.json" ]; then echo "$status" >"$name.failed"; fi
-  if grep -qs '"valid": true' "$name.json"; then completed=$((completed + 1)); fi
-}
-
-# steady JOB: store the noise of the machine, and its description.
-steady() {
-  "$MINIAPPS" study noise </dev/null >>"$1.noise"
-}
-
-# nodes FILE: charmrun's node list, a line for each task, so that PEs are placed like ranks.
-# With "host NAME ++cpus K", the charmrun of Charm4Py 1.1 starts all PEs on this machine.
-nodes() {
-  local tasks times name
-  local -a names counts=()
-  mapfile -t names < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
-  for tasks in ${SLURM_TASKS_PER_NODE//,/ }; do  # such as 4(x2),3
-    times=1
-    case $tasks in *x*) times=${tasks##*x} times=${times%?} ;; esac
-    for ((; times > 0; times--)); do counts+=("${tasks%%(*}"); done
-  done
-  echo "group main" >"$1"
-  for name in "${!names[@]}"; do
-    for ((tasks = ${counts[name]}; tasks > 0; tasks--)); do echo "host ${names[name]}"; done
-  done >>"$1"
-}
-"""
-
-REMOTE_SHELL_TEXT = """\
-#!/bin/bash
-# charmrun's remote shell, without ssh: remote-shell.sh HOST OPTION... '/bin/bash -f'.
-# charmrun gives the text of a script on standard input and waits until this returns. That script
-# starts the PEs in the background and ends. Slurm would then end the step and with it the PEs, so
-# the step waits for the end of a pipe that the PEs inherit, and this script does not wait for it.
-set -u
-script=$(cat)
-srun --overlap --nodes=1 --ntasks=1 --nodelist="$1" --cpu-bind=none --input=none \\
-  /bin/bash -c '/bin/bash -f <<<"$1" 9>&1 | cat' remote-shell "$script" </dev/null &
-"""
-
-JOB_TEXT = """\
-#!/bin/bash
-#SBATCH --job-name={name}
-#SBATCH --output={name}.out
-#SBATCH --ntasks={pes}
-#SBATCH --cpus-per-task=1
-#SBATCH --exclusive
-#SBATCH --requeue
-#SBATCH --signal=B:USR1@60
-{extra}# Trial {trial} of the study, its runs on {counted_pes}, in shuffled order.
-set -u
-cd "${{SLURM_SUBMIT_DIR:-$(dirname "$0")}}" || exit 2
-. ./settings.sh || exit 2
-steady {name}
-"""
-
-SUBMIT_TEXT = """\
-#!/bin/bash
-# Submits all jobs in shuffled order. Options go to sbatch: ./submit.sh --partition=NAME
-# Runs with a record are not repeated, so this may be called again for missing runs.
-set -eu
-cd "$(dirname "$0")"
-"""
+RUN_FILE = re.compile(r"trial-(\d+)-point-(\d+)\.(json|failed|part-0\.json)")
 
 
 def write_jobs(
-    study: Study, specs: list[RunSpec], trials: int, folder: Path, extra: tuple[str, ...] = ()
+    study: Study,
+    specs: list[RunSpec],
+    trials: int,
+    folder: Path,
+    extra: tuple[str, ...] = (),
+    checkpoints: bool = False,
 ) -> list[Path]:
     """Write the job scripts of a study into a folder; returns the scripts in order of submission.
 
-    ``extra``: options of sbatch for every job, such as ``--time=01:00:00``. Raises InputError if
-    an option is malformed, a path of the problem is relative, or the folder holds another study or
-    cannot be written.
+    ``extra``: options of sbatch for every job, such as ``--time=01:00:00``; ``checkpoints``: runs
+    that were stopped continue from one. Raises InputError if an option is malformed, a path of the
+    problem is relative, the app offers no checkpoints, or the folder holds another study or cannot
+    be written.
     """
+    able = not checkpoints or offers_checkpoints(miniapps.load(study.app).Block)
+    require(able, "--checkpoints", "given", f"app {study.app} does not offer them")
     for field in dataclasses.fields(study.problem):
         value = getattr(study.problem, field.name)
         here = isinstance(value, Path) and not value.is_absolute()
@@ -161,10 +82,10 @@ def write_jobs(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _write_head(folder / HEAD, header_of(study, specs), trials)
-        write_text(folder / SETTINGS, SETTINGS_TEXT)
+        write_text(folder / SETTINGS, CHECKPOINTS_TEXT if checkpoints else SETTINGS_TEXT)
         _write_script(folder / REMOTE_SHELL, REMOTE_SHELL_TEXT)
         scripts = [
-            _write_job(folder, study, specs, trial, pes, extra)
+            _write_job(folder, study, specs, trial, pes, extra, checkpoints)
             for trial in range(trials)
             for pes in sorted({spec.pes for spec in specs})
         ]
@@ -198,7 +119,13 @@ def _write_script(path: Path, text: str) -> Path:
 
 
 def _write_job(
-    folder: Path, study: Study, specs: list[RunSpec], trial: int, pes: int, extra: tuple[str, ...]
+    folder: Path,
+    study: Study,
+    specs: list[RunSpec],
+    trial: int,
+    pes: int,
+    extra: tuple[str, ...],
+    checkpoints: bool,
 ) -> Path:
     """Write the script that makes the runs of one trial on ``pes`` PEs."""
     name = f"trial-{trial:02}-pes-{pes:04}"
@@ -210,13 +137,17 @@ def _write_job(
     )
     used = dict.fromkeys(spec.driver for _, spec in runs)
     text += "".join(drivers.get(driver).job_setup(name) for driver in used)
-    lines = [_run_line(name, f"trial-{trial:02}-point-{point:02}", spec) for point, spec in runs]
+    names = [f"trial-{trial:02}-point-{point:02}" for point, _ in runs]
+    lines = [
+        _run_line(name, run, spec, checkpoints) for run, (_, spec) in zip(names, runs, strict=True)
+    ]
     return _write_script(folder / f"{name}.sh", text + "".join(lines))
 
 
-def _run_line(job: str, name: str, spec: RunSpec) -> str:
+def _run_line(job: str, name: str, spec: RunSpec, checkpoints: bool) -> str:
     """The lines of a job script that make one run."""
     run = shlex.join([*spec.arguments(), "--json", f"{name}.json"])
+    run += f" $(parts {name})" if checkpoints else ""
     command = drivers.get(spec.driver).job_command(run, spec.pes, spec.own)
     return f"keep {name} \\\n  {command}\nsteady {job}\n"
 
@@ -294,21 +225,35 @@ def merge(folder: Path, path: Path) -> Collected:
 
 def _found(
     folder: Path, head: dict[str, Any], asked: set[tuple[int, int]]
-) -> Iterator[tuple[int, int, dict[str, Any] | int]]:
-    """Trial, point, and record or exit status of every run that wrote a result file."""
+) -> Iterator[tuple[int, int, Found]]:
+    """Trial, point, and result of every run that wrote a result file."""
     for file in sorted(folder.iterdir()):
         match = RUN_FILE.fullmatch(file.name)
         if match is None:
             continue
         trial, point = int(match[1]), int(match[2])
         require((trial, point) in asked, "collect", file, "is no run of this study")
-        if match[3] == "failed":
-            if not file.with_suffix(".json").exists():
-                yield trial, point, _status(file)
-            continue
-        record = upgraded(_read_json(file))
-        _require_run(file, record, head, head["points"][point])
-        yield trial, point, record
+        ended, failed = (folder / f"{_name(trial, point)}.{end}" for end in ("json", "failed"))
+        if file == failed and not ended.exists():
+            yield trial, point, _status(file)
+        elif file == ended or not (file == failed or ended.exists() or failed.exists()):
+            found = _result(ended)
+            if not isinstance(found, str):
+                _require_run(file, found, head, head["points"][point])
+            yield trial, point, found
+
+
+def _result(file: Path) -> dict[str, Any] | str:
+    """The record of a run, of which a file has the last part; or why its parts do not make one."""
+    parts = [*_parts(file), *([upgraded(_read_json(file))] if file.exists() else [])]
+    whole = len(parts) == 1 and not parts[0].get("resumed") and "stopped" not in parts[0]
+    return parts[0] if whole else joined(parts)
+
+
+def _parts(file: Path) -> list[dict[str, Any]]:
+    """The records of the parts of a run before the last one, whose record is in a file."""
+    paths = (file.with_suffix(f".part-{number}.json") for number in count())
+    return [upgraded(_read_json(path)) for path in takewhile(Path.exists, paths)]
 
 
 def _status(file: Path) -> int:
@@ -367,14 +312,14 @@ def _command(file: Path) -> str:
         raise InputError("collect", file, f"is no command: {error}") from None
 
 
-def _add(writer: Writer, folder: Path, trial: int, point: int, found: dict[str, Any] | int) -> bool:
+def _add(writer: Writer, folder: Path, trial: int, point: int, found: Found) -> bool:
     """Add a run unless the campaign has its final result; returns whether it is new and counts."""
     if (trial, point) in writer.campaign.completed:
         return False
     asked = writer.campaign.head["points"][point]
     command = _command(folder / f"trial-{trial:02}-point-{point:02}.command")
     run = {"trial": trial, "point": point, "command": command}
-    reason = rejection_reason(writer.campaign, asked, found)
+    reason = found if isinstance(found, str) else rejection_reason(writer.campaign, asked, found)
     if reason is None:
         writer.add("run", **run, record=found)
         return True
