@@ -49,6 +49,15 @@ done
 """,
     ),
     "scontrol": 'if [ "$1" = requeue ]; then touch "$SPOOL/requeued"; else hostname; fi\n',
+    # Like the real one, it passes SIGUSR1 on, and kills its tasks by SIGTERM.
+    "srun": STAND_INS["srun"].replace(
+        'exec "$MPIEXEC" -n "$ranks" "$@"',
+        """\
+"$MPIEXEC" -n "$ranks" "$@" & tasks=$!
+  trap 'kill -USR1 "$tasks"' USR1
+  trap 'kill -KILL "$tasks"' TERM
+  while true; do wait "$tasks"; status=$?; kill -0 "$tasks" 2>/dev/null || exit "$status"; done""",
+    ),
     "squeue": 'test "$*" = "-h -j 1 -o %L" && cat "$SPOOL/left"\n',
 }
 
@@ -205,7 +214,7 @@ def test_a_job_that_is_preempted(number: signal.Signals, writes: bool, tmp_path:
     job = Job(tmp_path)
     does = f"echo '{STOPPED}' >one.json; exit 4" if writes else "echo again >>signals"
     program = f"stop() {{ {does}; }}\ntrap stop USR1\n"
-    program += "tail -f /dev/null & echo $! >child; touch begun\nwhile true; do wait; done"
+    program += "sleep 70 & echo $! >child; touch begun\nuntil wait; do :; done"
     started = job.start(program, GRACE="1")
     support.wait_for((tmp_path / "begun").exists)
     started.send_signal(number)
@@ -224,9 +233,7 @@ def test_a_job_that_is_preempted(number: signal.Signals, writes: bool, tmp_path:
 def test_a_run_that_hangs(tmp_path: Path) -> None:
     """Mistake: a run that does not stop, and uses up the time of the job."""
     job = Job(tmp_path)
-    job.run(
-        "trap '' USR1\nwhile true; do read -t 9 <>/dev/zero -N 0; done", RUN_LIMIT="1", GRACE="1"
-    )
+    job.run("trap '' USR1\nsleep 70", RUN_LIMIT="1", GRACE="1")
     assert job.left() == {"one.failed"} and not job.lines("asked")
 
 
