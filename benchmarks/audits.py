@@ -19,12 +19,12 @@ from typing import Any
 
 from common import in_turn, median, run, save
 
-from drivers import outcome, serial
-from drivers.audits import Auditor, Witness
-from drivers.outcome import Outcome
+from miniapps.drivers import outcome, serial
+from miniapps.drivers.audits import Auditor, Witness
+from miniapps.drivers.outcome import Outcome
 from miniapps.audit import checks_of
-from workbench.cli import spec_of
-from workbench.run.progress_file import NoProgressFile
+from miniapps.workbench.cli import spec_of
+from miniapps.workbench.run.progress_file import NoProgressFile
 
 TRIALS, MINUTE_S = 3, 60.0
 LIMIT = 0.01  # of a minute, and of the memory

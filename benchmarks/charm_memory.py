@@ -26,7 +26,7 @@ from typing import Any
 
 from common import RESULTS, in_turn, interleaved, median, printed, save, spread
 
-from drivers.descriptor import program
+from miniapps.drivers.descriptor import program
 
 HERE = Path(__file__).parent
 TRIALS = 3

@@ -28,9 +28,9 @@ import h5py
 import numpy as np
 from common import in_turn, interleaved, median, run, spread, write
 
-from drivers.shares import Extent, Share, hashed
+from miniapps.drivers.shares import Extent, Share, hashed
 from miniapps.contract import Piece
-from workbench.run.checkpoint import Hdf5Checkpoints, read_checkpoint
+from miniapps.workbench.run.checkpoint import Hdf5Checkpoints, read_checkpoint
 
 TRIALS, BLOCKS, CHUNK = 5, 16, 1 << 23
 LEAST = 0.5  # of the bandwidth of the disk

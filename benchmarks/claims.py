@@ -15,15 +15,15 @@ from pathlib import Path
 
 from common import table
 
-from workbench.study.comm.campaign import CommCampaign
-from workbench.study.comm.claims import Claim, Wanted
-from workbench.study.comm.holding import RULE, of_claim, of_quantity
-from workbench.study.comm.report import RUNS
-from workbench.study.comm.series import Result, quantities, results
-from workbench.study.comm.tables import claims_table, quantities_table
-from workbench.study.comm.written import comparisons_table, effects_table, in_words, pairs
-from workbench.study.titles import machine_of
-from workbench.table import Table
+from miniapps.workbench.study.comm.campaign import CommCampaign
+from miniapps.workbench.study.comm.claims import Claim, Wanted
+from miniapps.workbench.study.comm.holding import RULE, of_claim, of_quantity
+from miniapps.workbench.study.comm.report import RUNS
+from miniapps.workbench.study.comm.series import Result, quantities, results
+from miniapps.workbench.study.comm.tables import claims_table, quantities_table
+from miniapps.workbench.study.comm.written import comparisons_table, effects_table, in_words, pairs
+from miniapps.workbench.study.titles import machine_of
+from miniapps.workbench.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs/results"

@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from workbench.run.record import host, versions
-from workbench.run.replaced import write_text
+from miniapps.workbench.run.record import host, versions
+from miniapps.workbench.run.replaced import write_text
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).with_name("results")
-MINIAPPS = [sys.executable, "-m", "workbench.cli"]
+MINIAPPS = [sys.executable, "-m", "miniapps.workbench.cli"]
 
 
 def run(*arguments: object, timeout_s: float | None = None) -> dict[str, Any]:

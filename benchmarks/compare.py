@@ -35,8 +35,8 @@ import environments
 from common import RESULTS, ROOT, median, table
 from common import revision as this_revision
 
-from workbench.run.record import host, versions
-from workbench.study.statistics import Interval, mean_interval
+from miniapps.workbench.run.record import host, versions
+from miniapps.workbench.study.statistics import Interval, mean_interval
 
 SCRATCH = ROOT / "build" / "compare"
 LIMIT = 0.97

@@ -26,7 +26,7 @@ REPEATS = 7
 
 def files_of(name: str) -> Iterator[ModuleType]:
     """The modules that may hold kernels called ``name``, such as ``jacobi2d``."""
-    for path in (f"kernels.{name}.cpu", f"kernels.{name}_cpu", f"kernels.{name}"):
+    for path in (f"miniapps.kernels.{name}.cpu", f"miniapps.kernels.{name}_cpu", f"miniapps.kernels.{name}"):
         try:
             module = importlib.import_module(path)
         except ModuleNotFoundError:

@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 from common import median, save
 
-from drivers import serial
-from drivers.engine import Runner
-from drivers.outcome import Outcome
+from miniapps.drivers import serial
+from miniapps.drivers.engine import Runner
+from miniapps.drivers.outcome import Outcome
 from miniapps.pic.particles import NAMES
-from workbench.cli import spec_of
-from workbench.run.progress_file import NoProgressFile
-from workbench.run.record import build
+from miniapps.workbench.cli import spec_of
+from miniapps.workbench.run.progress_file import NoProgressFile
+from miniapps.workbench.run.record import build
 
 TRIALS, FLIPS = 3, 25
 CASES = {

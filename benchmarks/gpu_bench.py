@@ -59,7 +59,7 @@ from gpu_rates import (
 )
 from gpu_validation import program
 
-from devices import backend as device
+from miniapps.devices import backend as device
 
 TOTAL_S = 450.0  # no part begins after it; a part makes at most two runs
 ALL_MEASURED, SOME_FAILED, NO_GPU = 0, 1, 2
@@ -220,7 +220,7 @@ def main() -> int:
     smoke = options.smoke
     try:
         backend: Any = device.open_backend("gpu")
-        from devices.cuda.compiler import simulated
+        from miniapps.devices.cuda.compiler import simulated
     except device.DeviceUnavailable as error:
         print(f"gpu-bench: {error}", file=sys.stderr)
         return NO_GPU

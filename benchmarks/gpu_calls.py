@@ -32,7 +32,7 @@ from common import RESULTS, table, write
 from gpu_host import CASES, Rounds, few
 from gpu_validation import program
 
-from devices import backend
+from miniapps.devices import backend
 
 GROUP, GROUPS = 20, 200  # calls, and groups of them
 FEW_GROUPS = 2  # of a smoke test
@@ -92,8 +92,8 @@ def switched(queue: Any) -> None:
 
 def launches(stream: Any, timed: Callable[..., Timed]) -> Iterator[tuple[str, Timed]]:
     """Launches of a kernel of one warp."""
-    from devices.cuda.memory import zeros
-    from devices.cuda.primitives import _fill
+    from miniapps.devices.cuda.memory import zeros
+    from miniapps.devices.cuda.primitives import _fill
 
     numbers = zeros(1, np.int64, stream)
     where = 1, 32, stream

@@ -37,9 +37,9 @@ from unittest import mock
 
 from gpu_validation import VALIDATION, kernel_cache, program, read, sources
 
-from devices.cuda import driver_info as nvidia
-from workbench import environment
-from workbench.run.replaced import write_text
+from miniapps.devices.cuda import driver_info as nvidia
+from miniapps.workbench import environment
+from miniapps.workbench.run.replaced import write_text
 
 ROOT = Path(__file__).resolve().parents[1]
 TOTAL_S = 520.0
@@ -159,7 +159,7 @@ def steps(python: str, sanitizer: str | None, cores: int) -> Iterator[Step]:
     What only a GPU can show of each app comes before other drivers, precisions and tools.
     """
     pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--require-gpu"]
-    miniapps = [python, "-m", "workbench.cli", "run"]
+    miniapps = [python, "-m", "miniapps.workbench.cli", "run"]
     sanitized = {step.name: step for step in _sanitizer_steps(miniapps, sanitizer)}
     yield Step("first tests", [*pytest, "--maxfail", "3", FIRST_FILE], RUN_S, judge_first_tests)
     name = next(iter(WATCHED))

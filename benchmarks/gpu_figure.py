@@ -10,8 +10,8 @@ from common import RESULTS
 from gpu_cases import FIGURE, FULL
 from matplotlib.figure import Figure
 
-from workbench.show.marks import blank_figure
-from workbench.show.plots import COLOURS
+from miniapps.workbench.show.marks import blank_figure
+from miniapps.workbench.show.plots import COLOURS
 
 NO_RESULTS = 2
 

@@ -40,7 +40,7 @@ CUDA_FOLDERS = "/usr/local/cuda", "/usr/local/cuda-13", "/usr/local/cuda-13.0", 
 IMPORTED = "numba_cuda", "cuda.bindings", "mpi4py", "charm4py", "pytest_timeout"
 TOTAL_S, SPARE_S = 580.0, 100.0  # the time of a call; what the last step of a part may take
 PASSED, FAILED, NO_GPU = 0, 1, 2
-HAS_GPU = "from devices.cuda.toolkit import chosen; print(chosen().missing() or '')"
+HAS_GPU = "from miniapps.devices.cuda.toolkit import chosen; print(chosen().missing() or '')"
 CAN_IMPORT = f"import {', '.join(IMPORTED)}"
 
 

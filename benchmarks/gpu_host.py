@@ -33,7 +33,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 from unittest import mock
 
-from drivers.descriptor import importable
+from miniapps.drivers.descriptor import importable
 
 ROOT = Path(__file__).parents[1]
 SHOWN = "launches", "marks", "waits", "copies", "synchronizations", "arrays"
@@ -78,10 +78,10 @@ class Rounds:
     """The rounds of a case."""
 
     def __init__(self, case: Case, computes: bool) -> None:
-        from devices import backend
-        from drivers.engine import Engine
-        from drivers.timing import PELog
-        from workbench.cli import spec_of
+        from miniapps.devices import backend
+        from miniapps.drivers.engine import Engine
+        from miniapps.drivers.timing import PELog
+        from miniapps.workbench.cli import spec_of
 
         steps = case.rounds + case.warmup
         words = ["run", *case.words.split(), "--device", "gpu", "--steps", str(steps)]
@@ -115,8 +115,8 @@ def counted() -> dict[str, int]:
 
 def measured(case: Case) -> dict[str, float]:
     """Microseconds per round, and calls and arrays per round. Raises RuntimeError."""
-    from devices.cuda.driver import DeviceArray, Launcher
-    from drivers import garbage
+    from miniapps.devices.cuda.driver import DeviceArray, Launcher
+    from miniapps.drivers import garbage
 
     prepare = Launcher.prepared
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from devices.cuda import driver_info as nvidia  # noqa: E402 - this project need not be installed
+from miniapps.devices.cuda import driver_info as nvidia  # noqa: E402 - this project need not be installed
 
 CARRIED = {"numba-cuda": "numba.cuda", "cuda-bindings": "cuda.bindings.driver"}
 CARRIED |= {"cuda-core": "cuda.core", "mpi4py": "mpi4py", "charm4py": "charmrun"}

@@ -16,15 +16,15 @@ from common import in_turn, median, run
 from gpu_cases import DOUBLE, SIZE_OPTIONS, in_words
 from leanmd_baselines import melted
 
-import kernels
+from miniapps import kernels
 import miniapps
-from devices import backend as device
-from drivers.engine import Engine
-from kernels.halo.interface import Region, box
-from kernels.leanmd.units import FORCE_UNIT
+from miniapps.devices import backend as device
+from miniapps.drivers.engine import Engine
+from miniapps.kernels.halo.interface import Region, box
+from miniapps.kernels.leanmd.units import FORCE_UNIT
 from miniapps.arrays import ghosted
 from miniapps.pic.particles import FLOATS
-from workbench import environment
+from miniapps.workbench import environment
 
 ROUNDS = 7
 COMPARED = 1000  # particles

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from devices.backend import Device
-from devices.cpu.compiler import DISTINCT
-from devices.cpu.vectors import WIDTH, broadcast, fma, load, numbers, store
-from drivers.engine import Engine
-from kernels.leanmd import cpu as leanmd_cpu
-from kernels.leanmd.cpu.interactions import pipelined
-from kernels.leanmd.units import FAR, FORCE_UNIT
+from miniapps.devices.backend import Device
+from miniapps.devices.cpu.compiler import DISTINCT
+from miniapps.devices.cpu.vectors import WIDTH, broadcast, fma, load, numbers, store
+from miniapps.drivers.engine import Engine
+from miniapps.kernels.leanmd import cpu as leanmd_cpu
+from miniapps.kernels.leanmd.cpu.interactions import pipelined
+from miniapps.kernels.leanmd.units import FAR, FORCE_UNIT
 from miniapps.leanmd import Block, Problem
 from miniapps.leanmd.block import LeanmdBlock
 

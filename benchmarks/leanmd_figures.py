@@ -13,10 +13,10 @@ from common import run
 from leanmd_baselines import lammps_rdf
 from scipy.spatial import cKDTree
 
-from drivers.timing import compute_per_pe
-from workbench.show.captions import command_text, machine_text, problem_text, wrapped
-from workbench.show.marks import blank_figure, draw_curve, finish_curves, upper_limit
-from workbench.show.plots import COLOURS
+from miniapps.drivers.timing import compute_per_pe
+from miniapps.workbench.show.captions import command_text, machine_text, problem_text, wrapped
+from miniapps.workbench.show.marks import blank_figure, draw_curve, finish_curves, upper_limit
+from miniapps.workbench.show.plots import COLOURS
 
 TARGET = Path(__file__).parents[1] / "docs" / "figures" / "leanmd.png"
 LATTICE = "12x12x12"

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from devices.backend import Device
-from drivers.engine import Engine
+from miniapps.devices.backend import Device
+from miniapps.drivers.engine import Engine
 from miniapps.leanmd.atoms import Bins
 from miniapps.leanmd.block import LeanmdBlock
 from miniapps.leanmd.problem import LeanmdProblem

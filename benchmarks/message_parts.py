@@ -29,15 +29,15 @@ import numpy as np
 from common import in_turn, median, printed, save
 from mpi4py import MPI
 
-from devices.messages import HEADER_BYTES, packed
-from drivers.audits import Auditor
-from drivers.engine import Engine, Phase, Runner
-from drivers.headers import HEAD, enveloped, kind_of, read_kind
-from drivers.job import Job
-from drivers.mpi import DRIVER, RankOptions
-from drivers.mpi.driver import Ranks
-from drivers.mpi.links import Link
-from drivers.timing import PELog
+from miniapps.devices.messages import HEADER_BYTES, packed
+from miniapps.drivers.audits import Auditor
+from miniapps.drivers.engine import Engine, Phase, Runner
+from miniapps.drivers.headers import HEAD, enveloped, kind_of, read_kind
+from miniapps.drivers.job import Job
+from miniapps.drivers.mpi import DRIVER, RankOptions
+from miniapps.drivers.mpi.driver import Ranks
+from miniapps.drivers.mpi.links import Link
+from miniapps.drivers.timing import PELog
 from miniapps.audit import AuditPlan
 from miniapps.contract import Collect, Edge, Place, Post, checked_message
 from miniapps.decomposition import Layout

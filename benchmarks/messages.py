@@ -20,8 +20,8 @@ from typing import Any
 
 from common import in_turn, median, printed, run, save
 
-from drivers.charm.datagrams import transport_options
-from drivers.mpi import DRIVER
+from miniapps.drivers.charm.datagrams import transport_options
+from miniapps.drivers.mpi import DRIVER
 
 PHASES, EDGES = 2, 4
 TRIALS = 3

@@ -20,7 +20,7 @@ from typing import Any
 
 from common import in_turn, printed, save, spread
 
-from drivers.charm import transport_options
+from miniapps.drivers.charm import transport_options
 
 TRIALS = 7
 IDLE, BUSY, NOTHING = "no", "100", "0"  # the entry method: none, of 100 us, of nothing

@@ -17,8 +17,8 @@ import numpy as np
 from common import median, save
 from numba import njit
 
-import kernels
-from kernels.halo.interface import Region
+from miniapps import kernels
+from miniapps.kernels.halo.interface import Region
 from miniapps.arrays import copied, ghosted
 
 ROUNDS = 7

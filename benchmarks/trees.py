@@ -16,8 +16,8 @@ from typing import Any
 
 from common import MINIAPPS, RESULTS, save
 
-from communication.file import FLAT, TREE
-from communication.file.model import Line, broadcast_s, gather_s
+from miniapps.communication.file import FLAT, TREE
+from miniapps.communication.file.model import Line, broadcast_s, gather_s
 
 SIZES = (8, 8192, 8 << 20)  # bytes; the last is 1024 times the one before, as that is
 FACTOR = 1024

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from common import write
 
-from devices.cpu.vectors import fma
-from devices.cuda.unbranched import refining, refining_root
+from miniapps.devices.cpu.vectors import fma
+from miniapps.devices.cuda.unbranched import refining, refining_root
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import estimates  # noqa: E402

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType, ModuleType
 
-from communication.catalogue import CATALOGUE
+from miniapps.communication.catalogue import CATALOGUE
 from miniapps.parameters import require
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from communication.buffers import Data, as_bytes
-from communication.movement import ACK
+from miniapps.communication.buffers import Data, as_bytes
+from miniapps.communication.movement import ACK
 
 SEND, RECEIVE, BOTH, NEITHER = "send", "receive", "both", "neither"
 NONE, SENDER = "none", "sender"  # of --touch, and BOTH

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-import communication
+from miniapps import communication
 
 LIBRARY, PYTHON, BUFFERS, PICKLING, COPIES, HEADER, REST = PARTS = (
     "library",

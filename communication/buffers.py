@@ -11,8 +11,8 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from communication.catalogue import WORD, Benchmark
-from communication.movement import Block, Movement
+from miniapps.communication.catalogue import WORD, Benchmark
+from miniapps.communication.movement import Block, Movement
 
 HOST = ("bytearray", "numpy")
 DEVICE = ("cupy", "numba")
@@ -93,7 +93,7 @@ def kind_of(name: str, words: bool, local_rank: int) -> Kind:
     ``local_rank``: the number of this process on its host, which chooses its GPU.
     """
     if name in DEVICE:
-        from devices.cuda.byte_arrays import ByteArrays
+        from miniapps.devices.cuda.byte_arrays import ByteArrays
 
         return ByteArrays(name, local_rank)
     return Bytes() if name == "bytearray" else Arrays(words)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from communication.catalogue import WORD
+from miniapps.communication.catalogue import WORD
 
 ROOT = 0
 EVERYONE = -1  # the receiver of a message that all ranks get

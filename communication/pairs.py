@@ -7,8 +7,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from communication.actions import BOTH, RECEIVE, SEND, Action, Call, Window
-from communication.buffers import Data
+from miniapps.communication.actions import BOTH, RECEIVE, SEND, Action, Call, Window
+from miniapps.communication.buffers import Data
 
 
 class Line(Protocol):

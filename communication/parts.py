@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from communication.catalogue import ANATOMY, LARGE
-from communication.movement import Block
-from communication.pattern import difference, sent
-from communication.progress import ALL, Progress, with_rank
-from communication.session import World, WrongData
-from communication.settings import Settings
+from miniapps.communication.catalogue import ANATOMY, LARGE
+from miniapps.communication.movement import Block
+from miniapps.communication.pattern import difference, sent
+from miniapps.communication.progress import ALL, Progress, with_rank
+from miniapps.communication.session import World, WrongData
+from miniapps.communication.settings import Settings
 
 # Of a whole call and of a part alone, the fastest loop counts, as only disturbances differ.
 TRIPS, LOOPS = 20, 15  # round trips per loop; loops of a part alone

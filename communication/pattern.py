@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from communication.catalogue import WORD
-from communication.movement import ACK, Block
+from miniapps.communication.catalogue import WORD
+from miniapps.communication.movement import ACK, Block
 
 GOLDEN = 0x9E3779B97F4A7C15  # the constants of SplitMix64 (Steele et al., OOPSLA 2014)
 MIX = (30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from communication.actions import (
+from miniapps.communication.actions import (
     NONE,
     Action,
     Function,
@@ -18,14 +18,14 @@ from communication.actions import (
     listed,
     plain,
 )
-from communication.buffers import Data, as_bytes, kind_of
-from communication.catalogue import ALL as ALL_RANKS
-from communication.catalogue import LARGE, OVERLAP, Benchmark
-from communication.movement import MOVEMENTS, Place, partner
-from communication.pattern import WrongByte, difference, expected, sent
-from communication.progress import ALL, COMPUTES, Progress, in_collective, with_rank
-from communication.settings import Settings
-from communication.timing import (
+from miniapps.communication.buffers import Data, as_bytes, kind_of
+from miniapps.communication.catalogue import ALL as ALL_RANKS
+from miniapps.communication.catalogue import LARGE, OVERLAP, Benchmark
+from miniapps.communication.movement import MOVEMENTS, Place, partner
+from miniapps.communication.pattern import WrongByte, difference, expected, sent
+from miniapps.communication.progress import ALL, COMPUTES, Progress, in_collective, with_rank
+from miniapps.communication.settings import Settings
+from miniapps.communication.timing import (
     CHUNK,
     Overlap,
     Sample,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from communication.actions import NONE, TOUCHES
-from communication.buffers import KINDS
-from communication.catalogue import WORD, Benchmark
+from miniapps.communication.actions import NONE, TOUCHES
+from miniapps.communication.buffers import KINDS
+from miniapps.communication.catalogue import WORD, Benchmark
 from miniapps.parameters import integer, parameter, require
 
 DATA, TIMES, SHOWN = "messages", "repetitions", "output"  # groups of options

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from communication.actions import Function, Split
-from communication.catalogue import LATENCY, OVERLAP, PAIRS, Benchmark
-from communication.movement import leads, partner
+from miniapps.communication.actions import Function, Split
+from miniapps.communication.catalogue import LATENCY, OVERLAP, PAIRS, Benchmark
+from miniapps.communication.movement import leads, partner
 
 CHUNK = 100  # iterations between two readings of the clock, where each is not timed by itself
 MICRO = 1e6  # us in a second, bytes in a MB

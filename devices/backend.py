@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from devices.messages import Allocate, packed_empty, plain_envelope
+from miniapps.devices.messages import Allocate, packed_empty, plain_envelope
 
 Array: TypeAlias = Any  # in a device's memory: NumPy's on the CPU, numba-cuda's on a GPU
 
@@ -191,7 +191,7 @@ OPENED = Opened()
 
 def _packages() -> dict[str, Any]:
     """Return the modules and packages in `devices` that have a backend, by device name."""
-    import devices
+    from miniapps import devices
 
     found = {}
     for module in pkgutil.iter_modules(devices.__path__, "devices."):

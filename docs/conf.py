@@ -21,9 +21,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 os.environ["COLUMNS"] = "100"  # of help texts
 
-from workbench.cli import build_parser  # noqa: E402
-from workbench.run.revalidation import MEASURED, RECORD  # noqa: E402
-from workbench.run.shapes import Kind  # noqa: E402
+from miniapps.workbench.cli import build_parser  # noqa: E402
+from miniapps.workbench.run.revalidation import MEASURED, RECORD  # noqa: E402
+from miniapps.workbench.run.shapes import Kind  # noqa: E402
 
 project = "Parallel mini-apps"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]

@@ -17,13 +17,13 @@ from functools import cache
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING
 
-from drivers.ancestors import PMIX_LAUNCHERS, under
-from drivers.descriptor import Driver, Launcher
+from miniapps.drivers.ancestors import PMIX_LAUNCHERS, under
+from miniapps.drivers.descriptor import Driver, Launcher
 from miniapps.parameters import require
 
 if TYPE_CHECKING:
-    from drivers.job import Job, Watcher
-    from drivers.outcome import Report
+    from miniapps.drivers.job import Job, Watcher
+    from miniapps.drivers.outcome import Report
 
 # Programs that start MPI ranks: names of processes, of which Linux keeps 15 characters.
 LAUNCHERS = ("hydra_pmi_proxy", "mpiexec", "mpirun", "orterun", *PMIX_LAUNCHERS)
@@ -32,7 +32,7 @@ LAUNCHERS = ("hydra_pmi_proxy", "mpiexec", "mpirun", "orterun", *PMIX_LAUNCHERS)
 @cache
 def found() -> Mapping[str, Driver]:
     """All drivers by name, ordered by capability, the simplest first."""
-    modules = [importlib.import_module(f"drivers.{m.name}") for m in pkgutil.iter_modules(__path__)]
+    modules = [importlib.import_module(f"miniapps.drivers.{m.name}") for m in pkgutil.iter_modules(__path__)]
     drivers = [module.DRIVER for module in modules if hasattr(module, "DRIVER")]
     drivers.sort(key=_order)
     return MappingProxyType({driver.name: driver for driver in drivers})

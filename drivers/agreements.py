@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from devices import system
-from drivers.job import Job, Segment
+from miniapps.devices import system
+from miniapps.drivers.job import Job, Segment
 
 APART_S = 1.0  # between two agreements, about
 GROWTH = 10  # of the number of rounds between them, at most: later rounds may be slower

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator
 
-from devices import system
+from miniapps.devices import system
 
 # Programs that start processes and tell them by PMIx who they are.
 PMIX_LAUNCHERS = ("orted", "prte", "prted", "prterun", "prun", "slurmstepd")

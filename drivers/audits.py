@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from drivers.job import Job
+from miniapps.drivers.job import Job
 from miniapps.audit import MASK, AuditedRound, BaseAudit
 from miniapps.contract import SETUP, Collect, CollectSum, Edge, Place, Post, PostSum
 

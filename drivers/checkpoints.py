@@ -16,10 +16,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from drivers.job import Job, RunError
-from drivers.shares import CheckpointWriter, Share, checkpoint_of, hashed, pieces_of
-from drivers.timing import PELog
-from kernels.state_hash import WORDS, digest
+from miniapps.drivers.job import Job, RunError
+from miniapps.drivers.shares import CheckpointWriter, Share, checkpoint_of, hashed, pieces_of
+from miniapps.drivers.timing import PELog
+from miniapps.kernels.state_hash import WORDS, digest
 from miniapps.contract import Checkpoint, Piece
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from devices.cpu import host_memory
-from drivers.exits import end_at_once
-from drivers.timing import Stepper
-from drivers.waits import step_name
+from miniapps.devices.cpu import host_memory
+from miniapps.drivers.exits import end_at_once
+from miniapps.drivers.timing import Stepper
+from miniapps.drivers.waits import step_name
 
 CRASHES = (
     signal.SIGSEGV,

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol
 
-from devices.cpu import host_memory
-from drivers.hosts import Place
+from miniapps.devices.cpu import host_memory
+from miniapps.drivers.hosts import Place
 from miniapps.parameters import InputError, parameter, require
 
 BALANCING = "load balancing"  # a group of options in the help

@@ -15,16 +15,16 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from devices.messages import DeviceMessage
-from drivers import garbage
-from drivers.agreements import Agreements, End
-from drivers.audits import Auditor
-from drivers.checkpoints import Checkpoints, Part, require_state, words_of_state
-from drivers.inbox import Inbox
-from drivers.job import Job, RunError, Segment, Store, Watcher
-from drivers.shares import Share
-from drivers.timing import PELog, Stepper, answer_batches
-from drivers.waits import Wait, sentences, wait_of
+from miniapps.devices.messages import DeviceMessage
+from miniapps.drivers import garbage
+from miniapps.drivers.agreements import Agreements, End
+from miniapps.drivers.audits import Auditor
+from miniapps.drivers.checkpoints import Checkpoints, Part, require_state, words_of_state
+from miniapps.drivers.inbox import Inbox
+from miniapps.drivers.job import Job, RunError, Segment, Store, Watcher
+from miniapps.drivers.shares import Share
+from miniapps.drivers.timing import PELog, Stepper, answer_batches
+from miniapps.drivers.waits import Wait, sentences, wait_of
 from miniapps.audit import AuditedRound
 from miniapps.contract import (
     REDUCTIONS,

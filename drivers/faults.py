@@ -8,8 +8,8 @@ import numpy as np
 
 from miniapps.faults import ACTED, Fault, catalogue, fault
 
-TRANSPORT = "drivers.engine:Transport"
-INBOX = "drivers.inbox:Inbox"
+TRANSPORT = "miniapps.drivers.engine:Transport"
+INBOX = "miniapps.drivers.inbox:Inbox"
 
 
 @fault(f"{INBOX}.deliver", conditional=True)
@@ -53,7 +53,7 @@ def taken_before_all_have_come(right: Any) -> Any:
     return take
 
 
-@fault("drivers.engine:reduce", conditional=True)
+@fault("miniapps.drivers.engine:reduce", conditional=True)
 def reduction_of_the_first(right: Any) -> Any:
     """A reduction is the value of the first block."""
 

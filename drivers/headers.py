@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from devices.messages import HEADER_BYTES, Envelope, packed
+from miniapps.devices.messages import HEADER_BYTES, Envelope, packed
 from miniapps.contract import Edge
 
 HEAD = struct.Struct("<q56s")  # step, then the part that many messages share

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
-import kernels
+from miniapps import kernels
 import miniapps
-from devices import backend as device
-from drivers.descriptor import Options
-from drivers.shares import CheckpointWriter
+from miniapps.devices import backend as device
+from miniapps.drivers.descriptor import Options
+from miniapps.drivers.shares import CheckpointWriter
 from miniapps.audit import AuditPlan, BaseAudit, audit_of
 from miniapps.contract import SETUP, Index, Piece, Place
 from miniapps.decomposition import Layout
 from miniapps.saved import SavedState
 
 if TYPE_CHECKING:
-    from drivers.waits import Wait
+    from miniapps.drivers.waits import Wait
 
 Own = TypeVar("Own", bound=Options)
 

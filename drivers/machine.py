@@ -11,7 +11,7 @@ import time
 from time import perf_counter
 from typing import NamedTuple
 
-from devices import system
+from miniapps.devices import system
 
 STEAL, FIELDS = 7, 8  # in the first line of /proc/stat: its place, and the fields that make a total
 

@@ -7,7 +7,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from drivers.schedule import Event, Schedule
+from miniapps.drivers.schedule import Event, Schedule
 from miniapps.contract import Edge, Place
 
 MOVES = 0.25  # share of rounds before which a block migrates

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from devices.backend import OPENED
-from devices.cpu import host_memory
-from drivers.agreements import End, Wish
-from drivers.engine import Runner
-from drivers.job import Job
-from drivers.machine import Disturbance
-from drivers.shares import hashed
-from drivers.timing import PELog, balancing_summary, compute_per_pe, wall_of_rounds
-from kernels import state_hash
+from miniapps.devices.backend import OPENED
+from miniapps.devices.cpu import host_memory
+from miniapps.drivers.agreements import End, Wish
+from miniapps.drivers.engine import Runner
+from miniapps.drivers.job import Job
+from miniapps.drivers.machine import Disturbance
+from miniapps.drivers.shares import hashed
+from miniapps.drivers.timing import PELog, balancing_summary, compute_per_pe, wall_of_rounds
+from miniapps.kernels import state_hash
 from miniapps import audit
 from miniapps.audit import AuditedRound, AuditPlan, BaseAudit
 from miniapps.contract import Measure, combine

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from drivers.agreements import End
-from drivers.audits import Auditor
-from drivers.engine import Engine, Runner, Transport, run_phases, write_state
-from drivers.headers import phase_code
-from drivers.job import Job, RunError, Watcher
-from drivers.links import Link
-from drivers.outcome import Part
+from miniapps.drivers.agreements import End
+from miniapps.drivers.audits import Auditor
+from miniapps.drivers.engine import Engine, Runner, Transport, run_phases, write_state
+from miniapps.drivers.headers import phase_code
+from miniapps.drivers.job import Job, RunError, Watcher
+from miniapps.drivers.links import Link
+from miniapps.drivers.outcome import Part
 from miniapps.contract import (
     Collect,
     CollectSum,

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from drivers.job import RunError
+from miniapps.drivers.job import RunError
 
 # Sums, maxima and minima of different marks differ from the mark itself.
 MARKS = {"sum": 0, "max": 1, "min": -1}

@@ -6,16 +6,16 @@ with it.
 
 from __future__ import annotations
 
-from drivers.audits import Auditor
-from drivers.descriptor import Driver
-from drivers.engine import Engine, run_phases, write_state
-from drivers.job import Job, Watcher
-from drivers.outcome import Part, Report, joined
+from miniapps.drivers.audits import Auditor
+from miniapps.drivers.descriptor import Driver
+from miniapps.drivers.engine import Engine, run_phases, write_state
+from miniapps.drivers.job import Job, Watcher
+from miniapps.drivers.outcome import Part, Report, joined
 
 DRIVER = Driver(
     name="serial",
     summary="all blocks in this process, one after the other",
-    file="drivers.serial",
+    file="miniapps.drivers.serial",
     without="nothing works",
     example="--pe-grid 2x2",
     one_process=True,

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from devices.messages import BYTE, HEADER_BYTES, Envelope, packed, plain_envelope
+from miniapps.devices.messages import BYTE, HEADER_BYTES, Envelope, packed, plain_envelope
 from miniapps.contract import MessageError
 
 CAPACITY = 256 << 20  # bytes of a pool; the system provides only pages that are written

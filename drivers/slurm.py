@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from drivers.descriptor import Launcher
+from miniapps.drivers.descriptor import Launcher
 
 STEP = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")  # set by srun: rank, and number of ranks
 WITHIN_STEP = ("SLURM_PROCID", "SLURM_NTASKS")  # those of a batch script, too, which is no step

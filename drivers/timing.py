@@ -22,12 +22,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from devices.backend import Clock
-from drivers import machine
-from drivers.audits import Witness
-from drivers.exits import error_of
-from drivers.job import RunError
-from drivers.waits import step_name
+from miniapps.devices.backend import Clock
+from miniapps.drivers import machine
+from miniapps.drivers.audits import Witness
+from miniapps.drivers.exits import error_of
+from miniapps.drivers.job import RunError
+from miniapps.drivers.waits import step_name
 from miniapps.contract import SETUP, Batch, Life, Pause, Post, PostSum
 from miniapps.saved import SavedState
 

@@ -13,19 +13,19 @@ import importlib
 import importlib.util
 from types import ModuleType
 
-from devices import variables
-from devices.backend import OPENED
+from miniapps.devices import variables
+from miniapps.devices.backend import OPENED
 
 
 def exist(app: str, device: str) -> bool:
     """Return whether an app has kernels for a device."""
-    package = importlib.util.find_spec(f"kernels.{app}")
+    package = importlib.util.find_spec(f"miniapps.kernels.{app}")
     return package is not None and importlib.util.find_spec(f"{package.name}.{device}") is not None
 
 
 def import_compiler() -> None:
     """Import Numba, as `load` does; by itself so that its time can be measured."""
-    importlib.import_module("devices.cpu.compiler")
+    importlib.import_module("miniapps.devices.cpu.compiler")
 
 
 def load(app: str, device: str) -> ModuleType:
@@ -34,7 +34,7 @@ def load(app: str, device: str) -> ModuleType:
     They are plain Python if the user has set ``NUMBA_DISABLE_JIT``.
     """
     if device == "cpu" and variables.kernels_are_python():
-        importlib.import_module("devices.cpu.plain").replace_intrinsics()
-    module = importlib.import_module(f"kernels.{app}.{device}")
+        importlib.import_module("miniapps.devices.cpu.plain").replace_intrinsics()
+    module = importlib.import_module(f"miniapps.kernels.{app}.{device}")
     OPENED.get(device).compile(module)
     return module

@@ -12,9 +12,9 @@ import importlib
 from pathlib import Path
 from types import ModuleType
 
-import drivers
-from drivers.descriptor import importable, pip_install
-from lessons.lesson import RUNTIMES, Lesson
+from miniapps import drivers
+from miniapps.drivers.descriptor import importable, pip_install
+from miniapps.lessons.lesson import RUNTIMES, Lesson
 
 NUMBA_CUDA = "numba-cuda>=0.30,<0.31"  # without a compiler: the simulator needs none
 FOLDER = Path(__file__).parent
@@ -28,7 +28,7 @@ def names() -> list[str]:
 
 def load(name: str) -> Lesson:
     """A lesson by its name."""
-    lesson: Lesson = importlib.import_module(f"lessons.{name}").LESSON
+    lesson: Lesson = importlib.import_module(f"miniapps.lessons.{name}").LESSON
     return lesson
 
 
@@ -41,4 +41,4 @@ def unavailable(runtime: str) -> str | None:
 
 def runner(runtime: str) -> ModuleType:
     """The module that runs programs for a runtime, which imports the runtime."""
-    return importlib.import_module(f"lessons.{RUNTIMES[runtime]}.programs")
+    return importlib.import_module(f"miniapps.lessons.{RUNTIMES[runtime]}.programs")

@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Collection
 from pathlib import Path
 
-from drivers.job import RunError
+from miniapps.drivers.job import RunError
 
 
 def placed(error: BaseException, programs: Collection[Path]) -> Exception:

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from drivers.job import RunError
-from lessons.mistakes import Mistake
+from miniapps.drivers.job import RunError
+from miniapps.lessons.mistakes import Mistake
 
 FOLDER = Path(__file__).parent
 RUNTIMES = {  # what programs are written for, and the driver that starts their processes

@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-import drivers
-import lessons
-from drivers.descriptor import Driver, Options
-from drivers.hosts import Hosts
-from drivers.job import Watcher
-from lessons.lesson import RUNTIMES, Case, Traffic
+from miniapps import drivers
+from miniapps import lessons
+from miniapps.drivers.descriptor import Driver, Options
+from miniapps.drivers.hosts import Hosts
+from miniapps.drivers.job import Watcher
+from miniapps.lessons.lesson import RUNTIMES, Case, Traffic
 
 STUCK = "no chare has anything left to do; messages by chare: "  # and not all have answered
 AN_ARRAY = "an array"  # the kind of result that is stored in a file

@@ -33,9 +33,9 @@ from miniapps.parameters import InputError, require
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from workbench.api import RunError as RunError
-    from workbench.api import campaign as campaign
-    from workbench.api import run as run
+    from miniapps.workbench.api import RunError as RunError
+    from miniapps.workbench.api import campaign as campaign
+    from miniapps.workbench.api import run as run
 
 APP_PATH = "MINIAPPS_PATH"
 ENTRY_POINTS = "miniapps.apps"
@@ -63,7 +63,7 @@ def __getattr__(name: str) -> Any:
     """What programs use of the workbench, the layer above; it is imported only here, and late."""
     if name not in FOR_PROGRAMS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from workbench import api
+    from miniapps.workbench import api
 
     return getattr(api, name)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.halo.interface import Region
+from miniapps.kernels.halo.interface import Region
 
 LINE = 64  # bytes of a cache line
 CACHED_CELLS = 1 << 16  # two float64 arrays of this size are 1 MiB

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from devices.backend import Device
-from devices.messages import DeviceMessage, DeviceMessages, Envelope
+from miniapps.devices.backend import Device
+from miniapps.devices.messages import DeviceMessage, DeviceMessages, Envelope
 
 Edge = tuple[int, ...]
 Index = tuple[int, ...]

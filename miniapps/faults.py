@@ -38,7 +38,7 @@ class Fault:
     conditional: bool = False
 
     @contextmanager
-    def applied(self, app: str, driver: str = "drivers.serial") -> Iterator[None]:
+    def applied(self, app: str, driver: str = "miniapps.drivers.serial") -> Iterator[None]:
         """Make the mistake inside this context."""
 
         def change(right: Any) -> Any:

@@ -18,8 +18,8 @@ import numpy as np
 from miniapps.faults import ACTED, Fault, catalogue, fault
 
 FOR_ONE = "sweep"  # what kernels for many blocks call the function for one
-GPU = "devices.cuda.backend:Gpu"
-BUFFER = "devices.cuda.buffers:MessageBuffer"
+GPU = "miniapps.devices.cuda.backend:Gpu"
+BUFFER = "miniapps.devices.cuda.buffers:MessageBuffer"
 
 
 # How kernels are faulty --------------------------------------------------------------------------
@@ -78,7 +78,7 @@ def kernel_fault(*targets: str, **options: Any) -> Callable[[Callable[[Any], Any
 # Memory and copies -------------------------------------------------------------------------------
 
 
-@fault("devices.cuda.toolkit:Simulator.array", conditional=True)
+@fault("miniapps.devices.cuda.toolkit:Simulator.array", conditional=True)
 def zeros_not_written(right: Any) -> Any:
     """Memory that should be zero holds ones, of what was there before."""
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-import kernels
-from devices.backend import Device
-from kernels.halo.interface import Region, box
-from kernels.jacobi2d.interface import Jacobi2dKernels
-from kernels.stencil3d.interface import Stencil3dKernels
+from miniapps import kernels
+from miniapps.devices.backend import Device
+from miniapps.kernels.halo.interface import Region, box
+from miniapps.kernels.jacobi2d.interface import Jacobi2dKernels
+from miniapps.kernels.stencil3d.interface import Stencil3dKernels
 from miniapps.arrays import copied, ghosted, realigned
 from miniapps.contract import Batch, Checkpoint, Edge, Index, Measure, Piece, Saved
 from miniapps.decomposition import Layout

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.halo.interface import box
+from miniapps.kernels.halo.interface import box
 from miniapps.contract import Edge
 from miniapps.faults import ACTED, Fault, catalogue, fault
 
@@ -17,7 +17,7 @@ STALE_AFTER = 2  # steps
 SPOILT_AT = 3  # step
 BLOCK = "miniapps.grid_block:GridBlock"
 STEP = "miniapps.{app}:Block.step"
-SWEEP = "kernels.{app}.cpu:sweep"
+SWEEP = "miniapps.kernels.{app}.cpu:sweep"
 UNSEEN = {
     "grid: one cell off": "once, in one of a million cells, by less than sums over all cells show",
     "grid: last bit off": "the last bit of one of a million cells, at the end",
@@ -225,7 +225,7 @@ def single_precision(right: Any) -> Any:
     return sweeping(formula)
 
 
-@fault("kernels.{app}.cpu:sweep_tile", given=TILES)
+@fault("miniapps.kernels.{app}.cpu:sweep_tile", given=TILES)
 def stale_kernel(right: Any) -> Any:
     """The number of sweeps is compiled into the kernel: always that of the first call."""
     first: list[int] = []

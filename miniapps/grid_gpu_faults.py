@@ -8,8 +8,8 @@ from miniapps.faults import ACTED, Fault, catalogue, fault
 from miniapps.gpu_faults import edited, kernel_fault
 
 OLD_AFTER = 2  # halos
-KERNELS = "kernels.{app}.gpu"
-HALO = "kernels.halo.gpu"
+KERNELS = "miniapps.kernels.{app}.gpu"
+HALO = "miniapps.kernels.halo.gpu"
 TILED = {"time_tile": 2}
 
 
@@ -90,7 +90,7 @@ def old_halo(right: Any) -> Any:
     return unpack_all
 
 
-@fault("devices.cuda.backend:Gpu.received", conditional=True)
+@fault("miniapps.devices.cuda.backend:Gpu.received", conditional=True)
 def received_in_another_order(right: Any) -> Any:
     """Two messages of one shape are taken for each other."""
 

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from devices import system
+from miniapps.devices import system
 
 DENSEST = 1032  # bytes that a byte can stand for: the limit of deflate, HDF5's usual compression
 SPARE_MEMORY = 1 << 28  # bytes, for libraries and for files that hold little

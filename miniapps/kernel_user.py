@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
-import kernels
-from devices.backend import Device
+from miniapps import kernels
+from miniapps.devices.backend import Device
 
 Kernels = TypeVar("Kernels")  # the app's Protocol, in `kernels/<app>/interface.py`
 

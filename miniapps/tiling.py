@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-import kernels
-from devices import variables
-from devices.backend import get
-from devices.cpu import host_memory, own_folder
+from miniapps import kernels
+from miniapps.devices import variables
+from miniapps.devices.backend import get
+from miniapps.devices.cpu import host_memory, own_folder
 from miniapps.arrays import ghosted
 from miniapps.json_input import parsed_object
 

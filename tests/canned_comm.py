@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from workbench.comm.spec import CommSpec
-from workbench.run import launch
-from workbench.study import noise, report
+from miniapps.workbench.comm.spec import CommSpec
+from miniapps.workbench.run import launch
+from miniapps.workbench.study import noise, report
 
 HOST = {"system": "Linux 6", "processor": "Abacus", "cores": 4, "memory_bytes": 2**33}
 PUBLISHED = {"source": "A paper", "bytes": [8, 64], "slow": [30.0, 90.0], "fast": [10.0, 20.0]}

@@ -19,14 +19,14 @@ from itertools import takewhile
 from typing import Any
 from unittest import mock
 
-import communication
-import drivers
-from communication.actions import Action, Call, Split, Window, listed
-from communication.buffers import Data, as_bytes
-from communication.catalogue import CATALOGUE, WORD, Benchmark
-from communication.progress import Progress
-from communication.session import Session, WrongData
-from communication.settings import IN_BAND, OUT_OF_BAND, Settings, Span
+from miniapps import communication
+from miniapps import drivers
+from miniapps.communication.actions import Action, Call, Split, Window, listed
+from miniapps.communication.buffers import Data, as_bytes
+from miniapps.communication.catalogue import CATALOGUE, WORD, Benchmark
+from miniapps.communication.progress import Progress
+from miniapps.communication.session import Session, WrongData
+from miniapps.communication.settings import IN_BAND, OUT_OF_BAND, Settings, Span
 
 TINY = Settings(span=Span(12, 24), iterations=2, warmups=1, trials=1, window=3)
 LAST = 3  # calls of the check: two iterations, and one more where something is timed
@@ -60,7 +60,7 @@ class Faulty:
     @property
     def collectives(self) -> Any:
         """The runtime's module of collectives."""
-        return importlib.import_module(f"communication.{self.driver}.collectives")
+        return importlib.import_module(f"miniapps.communication.{self.driver}.collectives")
 
     def actions(self, benchmark: Benchmark, data: Data) -> list[Action]:
         """The right actions, made wrong."""

@@ -20,9 +20,9 @@ import pytest
 import skips
 import support
 
-import drivers
-from workbench.cli import main
-from workbench.run import launch
+from miniapps import drivers
+from miniapps.workbench.cli import main
+from miniapps.workbench.run import launch
 
 gc.set_threshold(200_000, 10, 10)  # as rare as in the program; full ones still come
 # No deadline: the first example of a test may compile a kernel.

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import support
 
-from devices import backend
-from drivers.checkpoints import write_blocks
-from drivers.engine import Engine
-from drivers.shares import Share
-from workbench.run.checkpoint import Hdf5Checkpoints, read_checkpoint
+from miniapps.devices import backend
+from miniapps.drivers.checkpoints import write_blocks
+from miniapps.drivers.engine import Engine
+from miniapps.drivers.shares import Share
+from miniapps.workbench.run.checkpoint import Hdf5Checkpoints, read_checkpoint
 
 
 class Leg(NamedTuple):

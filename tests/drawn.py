@@ -20,7 +20,7 @@ from matplotlib.lines import Line2D
 from matplotlib.offsetbox import HPacker, TextArea
 from matplotlib.patches import Patch
 
-from workbench.study.statistics import Interval
+from miniapps.workbench.study.statistics import Interval
 
 NUMBER = set("0123456789.-+e")
 BYTES = {"B": 1, "KiB": 1024, "MiB": 1024**2}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from devices.cpu.compiler import vectorize
+from miniapps.devices.cpu.compiler import vectorize
 
 APART = 2  # units of 2^-20 by which an estimate may differ from the right one
 MANTISSA = (1 << 52) - 1

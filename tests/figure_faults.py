@@ -14,7 +14,7 @@ from matplotlib.collections import LineCollection, QuadMesh
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
-from workbench.show.marks import BEYOND
+from miniapps.workbench.show.marks import BEYOND
 
 WHOLE = ("step", "block", "blocks moved", "PE", "PEs", "ODF: blocks per PE")  # labels of axes
 NEAR = 1e-9  # of an axis: what lies so close beyond its limits is not cut off

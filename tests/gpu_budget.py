@@ -185,7 +185,7 @@ def modules() -> list[ModuleType]:
 
 def kernels_of(module: ModuleType) -> dict[str, Any]:
     """The kernels of a file by name, those in its tuples, lists and dicts too."""
-    from devices.cuda.compiler import declared
+    from miniapps.devices.cuda.compiler import declared
 
     found, own = declared(module), module.__name__
     return {f"{own}.{k}": v for k, v in found.items() if v.function.__module__ == own}

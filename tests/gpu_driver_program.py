@@ -16,17 +16,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from devices import backend
-from devices.cuda.buffers import SPARE, roomy
-from devices.cuda.compiler import Kernel
-from devices.cuda.driver import DriverError
-from devices.cuda.launches import MOST
-from devices.cuda.memory import zeros
-from devices.cuda.primitives import _fill, fill, launch
-from devices.cuda.streams import latest
-from devices.messages import HEADER_BYTES
-from drivers.timing import PELog, Stepper
-from kernels.jacobi2d import gpu as stencil
+from miniapps.devices import backend
+from miniapps.devices.cuda.buffers import SPARE, roomy
+from miniapps.devices.cuda.compiler import Kernel
+from miniapps.devices.cuda.driver import DriverError
+from miniapps.devices.cuda.launches import MOST
+from miniapps.devices.cuda.memory import zeros
+from miniapps.devices.cuda.primitives import _fill, fill, launch
+from miniapps.devices.cuda.streams import latest
+from miniapps.devices.messages import HEADER_BYTES
+from miniapps.drivers.timing import PELog, Stepper
+from miniapps.kernels.jacobi2d import gpu as stencil
 from miniapps.contract import Pause
 
 VALUES = np.arange(12.0).reshape(4, 3)

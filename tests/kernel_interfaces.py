@@ -16,7 +16,7 @@ APPS = sorted(file.parent.name for file in FOLDER.glob("*/interface.py"))
 
 def interface(app: str) -> Any:
     """The Protocol of an app's kernels."""
-    found = vars(importlib.import_module(f"kernels.{app}.interface"))
+    found = vars(importlib.import_module(f"miniapps.kernels.{app}.interface"))
     (protocol,) = (value for name, value in found.items() if name.endswith("Kernels"))
     return protocol
 
@@ -68,4 +68,4 @@ def _compared(name: str, wanted: Any, function: Any) -> list[str]:
 
 def load(app: str, device: str) -> ModuleType:
     """The module of an app's kernels for a device, as it is imported and not compiled for it."""
-    return importlib.import_module(f"kernels.{app}.{device}")
+    return importlib.import_module(f"miniapps.kernels.{app}.{device}")

@@ -27,10 +27,10 @@ from typing import Any
 
 import support
 
-import drivers
-from drivers.descriptor import Driver
-from drivers.file import launch
-from workbench.run.processes import SHARED, name_of, process_state, shared_files, words_of
+from miniapps import drivers
+from miniapps.drivers.descriptor import Driver
+from miniapps.drivers.file import launch
+from miniapps.workbench.run.processes import SHARED, name_of, process_state, shared_files, words_of
 
 RESULT = Path(__file__).with_suffix(".json")
 LIMIT_S = 15.0  # from the signal until nothing is left
@@ -59,13 +59,13 @@ OF_VICTIM = {
 }
 # A moment: the call, of a class's method, in which a process stays for a while.
 METHODS = {
-    START: ("drivers.job", "Job", "compile", 1),
-    STEPPING: ("drivers.engine", "Runner", "begin", 30),
-    OUTPUT: ("workbench.run.output", "Hdf5Store", "write", 1),
+    START: ("miniapps.drivers.job", "Job", "compile", 1),
+    STEPPING: ("miniapps.drivers.engine", "Runner", "begin", 30),
+    OUTPUT: ("miniapps.workbench.run.output", "Hdf5Store", "write", 1),
 }
 MOVES = {  # of drivers whose blocks migrate
-    "charm": ("drivers.charm.chare", "BlockChare", "resumeFromSync", 1),
-    "sim": ("drivers.sim.driver", "SimEngine", "move", 3),
+    "charm": ("miniapps.drivers.charm.chare", "BlockChare", "resumeFromSync", 1),
+    "sim": ("miniapps.drivers.sim.driver", "SimEngine", "move", 3),
 }
 OPTIONS = {"charm": ("--odf", "2", "--balancer", "Rotate", "--lb-period", "5")}
 HOOK = """

@@ -15,13 +15,13 @@ from unittest import mock
 
 from lesson_table import RUNTIMES, ending
 
-import lessons
-from lessons.lesson import Case, Lesson
-from lessons.mistakes import Mistake
-from workbench.lesson import check, running
-from workbench.lesson.mark import cases_of, mark, seed_of
-from workbench.lesson.running import End, Task
-from workbench.lesson.submissions import Submission
+from miniapps import lessons
+from miniapps.lessons.lesson import Case, Lesson
+from miniapps.lessons.mistakes import Mistake
+from miniapps.workbench.lesson import check, running
+from miniapps.workbench.lesson.mark import cases_of, mark, seed_of
+from miniapps.workbench.lesson.running import End, Task
+from miniapps.workbench.lesson.submissions import Submission
 
 
 def not_named(name: str, runtime: str, salt: str) -> list[tuple[Mistake, str]]:

@@ -11,11 +11,11 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-import lessons
-from lessons.lesson import Lesson
-from lessons.mistakes import Mistake
-from workbench.lesson import check, command, running
-from workbench.lesson.running import Task
+from miniapps import lessons
+from miniapps.lessons.lesson import Lesson
+from miniapps.lessons.mistakes import Mistake
+from miniapps.workbench.lesson import check, command, running
+from miniapps.workbench.lesson.running import Task
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "teaching" / "README.md"

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from devices.backend import Device
-from drivers.engine import Runner
-from drivers.inbox import Inbox, Sum
-from drivers.orders import Order
-from drivers.sim.driver import Network, SimEngine
+from miniapps.devices.backend import Device
+from miniapps.drivers.engine import Runner
+from miniapps.drivers.inbox import Inbox, Sum
+from miniapps.drivers.orders import Order
+from miniapps.drivers.sim.driver import Network, SimEngine
 from miniapps.contract import (
     AllReduce,
     CollectSum,
@@ -30,10 +30,10 @@ from miniapps.contract import (
     PostSum,
 )
 from miniapps.decomposition import Layout
-from workbench.adversary.locate import Located, explained
-from workbench.adversary.search import Found, search
-from workbench.adversary.shrink import shrunk
-from workbench.adversary.trial import Subject
+from miniapps.workbench.adversary.locate import Located, explained
+from miniapps.workbench.adversary.search import Found, search
+from miniapps.workbench.adversary.shrink import shrunk
+from miniapps.workbench.adversary.trial import Subject
 
 ROOT = Path(__file__).resolve().parent.parent
 STEPS, LIMIT = 4, 400

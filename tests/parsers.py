@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from functools import cache
 
-from workbench import cli
+from miniapps.workbench import cli
 
 
 @cache

@@ -28,16 +28,16 @@ import of_day
 import pool
 from races import RACES, Race
 
-from devices import backend as device
-from devices.cuda import memory, streams
-from devices.cuda.backend import Gpu, Slot
-from devices.cuda.buffers import MessageBuffer, MessageView
-from devices.cuda.primitives import copy, fill
-from devices.messages import DeviceMessage
-from drivers.engine import Engine, Transport
-from kernels.leanmd.gpu import pairs
-from workbench.cli import spec_of
-from workbench.run import batch
+from miniapps.devices import backend as device
+from miniapps.devices.cuda import memory, streams
+from miniapps.devices.cuda.backend import Gpu, Slot
+from miniapps.devices.cuda.buffers import MessageBuffer, MessageView
+from miniapps.devices.cuda.primitives import copy, fill
+from miniapps.devices.messages import DeviceMessage
+from miniapps.drivers.engine import Engine, Transport
+from miniapps.kernels.leanmd.gpu import pairs
+from miniapps.workbench.cli import spec_of
+from miniapps.workbench.run import batch
 
 
 class OnTheWay(NamedTuple):
@@ -214,7 +214,7 @@ def make(run: str, transport: str) -> str | None:
         return receive_only(transport == "gpu-aware")
     engine = partial(Engine, transport=TRANSPORTS[transport]())
     words = ["run", *RUNS[run].split(), "--device", "gpu"]
-    with mock.patch("drivers.serial.Engine", engine):
+    with mock.patch("miniapps.drivers.serial.Engine", engine):
         (record,) = batch.solve_all([spec_of(words)])
     if isinstance(record, str):
         return record

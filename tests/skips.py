@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-import drivers
+from miniapps import drivers
 
 # How tests fail where there is no wheel of Charm4Py for this Python; or else they name charm.
 NO_CHARM = r"charm4py is not installed \(no wheel|No module named '(charm4py|charmrun)'"
@@ -66,7 +66,7 @@ def missing(layer: str) -> str | None:
 @cache
 def has_gpu() -> bool:
     """Whether this process can use a GPU; to ask takes another process."""
-    from devices.cuda.toolkit import chosen
+    from miniapps.devices.cuda.toolkit import chosen
 
     return chosen().missing() is None
 

@@ -33,23 +33,23 @@ import numpy as np
 import pytest
 
 import miniapps as apps
-from devices.backend import get
-from drivers import serial
-from drivers.descriptor import Balancing
-from drivers.job import Job
-from drivers.outcome import Outcome, hashed
-from kernels.state_hash import digest
+from miniapps.devices.backend import get
+from miniapps.drivers import serial
+from miniapps.drivers.descriptor import Balancing
+from miniapps.drivers.job import Job
+from miniapps.drivers.outcome import Outcome, hashed
+from miniapps.kernels.state_hash import digest
 from miniapps.audit import AuditPlan, checks_of
 from miniapps.contract import Check
 from miniapps.decomposition import Layout
-from workbench.cli import main, spec_of
-from workbench.run import batch, launch
-from workbench.run.cases import Case
-from workbench.run.processes import SHARED
-from workbench.run.progress_file import NoProgressFile, ProgressFile
-from workbench.selftest import faults, warm
-from workbench.selftest.faulty import FaultySpec
-from workbench.study.plan import NO_BALANCING, Study
+from miniapps.workbench.cli import main, spec_of
+from miniapps.workbench.run import batch, launch
+from miniapps.workbench.run.cases import Case
+from miniapps.workbench.run.processes import SHARED
+from miniapps.workbench.run.progress_file import NoProgressFile, ProgressFile
+from miniapps.workbench.selftest import faults, warm
+from miniapps.workbench.selftest.faulty import FaultySpec
+from miniapps.workbench.study.plan import NO_BALANCING, Study
 
 ROOT = Path(__file__).resolve().parent.parent
 # The packages, in the order in which they may import each other.
@@ -190,7 +190,7 @@ def warm_program() -> list[str]:
 
 def with_fault(app: str, key: str) -> AbstractContextManager[None]:
     """A context in which the program has a fault of the catalogue, such as "grid: other order"."""
-    return faults.of(app, "drivers.serial")[key].applied(app)
+    return faults.of(app, "miniapps.drivers.serial")[key].applied(app)
 
 
 def launched_with(

@@ -43,7 +43,7 @@ class Tree(NamedTuple):
 
     def miniapps(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
         """Run the command line of this tree, with input ``given``."""
-        command = [sys.executable, "-m", "workbench.cli", *arguments]
+        command = [sys.executable, "-m", "miniapps.workbench.cli", *arguments]
         # Safe path: else -m would put the current folder before PYTHONPATH.
         environment = {"PYTHONPATH": str(self.root), "PYTHONSAFEPATH": "1"}
         return support.execute(command, 120, environment, given)

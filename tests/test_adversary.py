@@ -15,16 +15,16 @@ import support
 from ordering_bugs import BUGS, RIGHT, Bug, hunted, row
 
 import miniapps
-from drivers.orders import NAMED, Order, Scheduled, order_of
-from drivers.schedule import Schedule, read_schedule
+from miniapps.drivers.orders import NAMED, Order, Scheduled, order_of
+from miniapps.drivers.schedule import Schedule, read_schedule
 from miniapps.contract import SETUP
 from miniapps.echo.block import EchoBlock
-from workbench.adversary import command
-from workbench.adversary import search as searching
-from workbench.adversary.search import Coverage, Found, search
-from workbench.adversary.shrink import least
-from workbench.cli import main, spec_of
-from workbench.exit_status import BAD_INPUT, FAILED, VALID, WRONG
+from miniapps.workbench.adversary import command
+from miniapps.workbench.adversary import search as searching
+from miniapps.workbench.adversary.search import Coverage, Found, search
+from miniapps.workbench.adversary.shrink import least
+from miniapps.workbench.cli import main, spec_of
+from miniapps.workbench.exit_status import BAD_INPUT, FAILED, VALID, WRONG
 
 STALE = next(bug for bug in BUGS if bug.name == "stale buffer")
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from support import in_process, records_of
 
 from miniapps.parameters import InputError
-from workbench.show.animation import (
+from miniapps.workbench.show.animation import (
     MOST_PERIODS,
     OTHERS,
     STEP_TIME,
@@ -28,8 +28,8 @@ from workbench.show.animation import (
     thin,
     whole_tick,
 )
-from workbench.show.marks import most_of
-from workbench.show.saved import SavedRun, periods_of_steps
+from miniapps.workbench.show.marks import most_of
+from miniapps.workbench.show.saved import SavedRun, periods_of_steps
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_of_many_blocks_those_with_less_load_are_one_part(
     charm: SavedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Catches parts thinner than a pixel, a bar that lacks the small blocks, an unsaid rule."""
-    monkeypatch.setattr("workbench.show.animation.BLOCKS", 3)
+    monkeypatch.setattr("miniapps.workbench.show.animation.BLOCKS", 3)
     figure, whole = animation([charm]), charm.compute()
     total = np.bincount(charm.rows["block"], charm.rows["compute_s"])
     heavy = sorted(np.argsort(-total)[:3])
@@ -109,7 +109,7 @@ def test_of_many_blocks_those_with_less_load_are_one_part(
         assert OTHERS not in bars.marker.color[:3] and list(bars.y[3:]) == ["PE 0", "PE 1"]
     said = figure.layout.annotations[0].text.replace("<br>", " ")
     assert said.endswith("; grey: all but the 3 most loaded blocks")
-    monkeypatch.setattr("workbench.show.animation.BLOCKS", 8)
+    monkeypatch.setattr("miniapps.workbench.show.animation.BLOCKS", 8)
     assert "grey" not in animation([charm]).layout.annotations[0].text
 
 

@@ -15,9 +15,9 @@ from test_drawn_runs import FIELD, by_hand
 from test_run_drawing import run_of
 
 from miniapps.parameters import InputError
-from workbench.show import animation, page
-from workbench.show.animation import LINE, NOW, OTHERS, RunPanels, Shared
-from workbench.show.saved import SavedRun
+from miniapps.workbench.show import animation, page
+from miniapps.workbench.show.animation import LINE, NOW, OTHERS, RunPanels, Shared
+from miniapps.workbench.show.saved import SavedRun
 
 SERIAL = {"driver": "serial", "odf": 1, "balancer": None, "lb_period": 0, "warmup": 0}
 VERSIONS = {"python": "3.11", "mpi": "MPICH"}

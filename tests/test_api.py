@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 import support
 
-import drivers
+from miniapps import drivers
 import miniapps
-from workbench import api, environment, new
-from workbench.run import restarts
-from workbench.run.record import summary
+from miniapps.workbench import api, environment, new
+from miniapps.workbench.run import restarts
+from miniapps.workbench.run.record import summary
 
 TINY = {"preset": "tiny", "driver": "mpi", "pes": 2}
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import support
 
-import drivers
+from miniapps import drivers
 import miniapps
 
 LAYERS = (*support.LAYERS, "tests")
@@ -45,7 +45,7 @@ FREE = {
     "miniapps": {"numpy"},
 }
 ENTRANCES = {  # files by which users enter, and what they may import from the layer above
-    "miniapps/__init__.py": "workbench.api",
+    "miniapps/__init__.py": "miniapps.workbench.api",
     "miniapps/__main__.py": "workbench",
 }
 LONGEST = 60
@@ -163,11 +163,11 @@ def test_imports_run_one_way() -> None:
         ("devices/backend.py", "import miniapps"),
         ("devices/backend.py", "import scipy.sparse"),
         ("devices/backend.py", "from . import state_hash\nfrom .. import miniapps"),
-        ("miniapps/__main__.py", "import drivers"),
-        ("miniapps/__init__.py", "from workbench import cli"),
-        ("miniapps/jacobi2d/__main__.py", "from workbench import main"),
-        ("miniapps/jacobi2d/block.py", "from drivers.inbox import Inbox"),
-        ("miniapps/jacobi2d/block.py", "def step():\n    import drivers.serial as engine"),
+        ("miniapps/__main__.py", "from miniapps import drivers"),
+        ("miniapps/__init__.py", "from miniapps.workbench import cli"),
+        ("miniapps/jacobi2d/__main__.py", "from miniapps.workbench import main"),
+        ("miniapps/jacobi2d/block.py", "from miniapps.drivers.inbox import Inbox"),
+        ("miniapps/jacobi2d/block.py", "def step():\n    from miniapps.drivers import serial as engine"),
         ("miniapps/jacobi2d/block.py", "from ...drivers import serial"),
         ("miniapps/jacobi2d/block.py", "import mpi4py.MPI"),
         ("miniapps/jacobi2d/block.py", "import cupy"),
@@ -181,7 +181,7 @@ def test_imports_run_one_way() -> None:
         ("miniapps/leanmd/inputs/text.py", "def read():\n    import h5py"),
         (
             "miniapps/grid.py",
-            "import importlib\nx = importlib.import_module('workbench.run.execute')",
+            "import importlib\nx = importlib.import_module('miniapps.workbench.run.execute')",
         ),
         ("miniapps/grid.py", "from importlib import import_module as _\n__import__('charm4py')"),
         ("drivers/serial.py", "import workbench.run.progress_file"),
@@ -191,11 +191,11 @@ def test_imports_run_one_way() -> None:
         ("drivers/mpi/driver.py", "from miniapps import echo"),
         (
             "drivers/charm/driver.py",
-            "import importlib\nimportlib.import_module(f'workbench.{name}')",
+            "import importlib\nimportlib.import_module(f'miniapps.workbench.{name}')",
         ),
-        ("communication/session.py", "from workbench.run import record"),
+        ("communication/session.py", "from miniapps.workbench.run import record"),
         ("communication/timing.py", "from mpi4py import MPI"),
-        ("drivers/mpi/driver.py", "import communication"),
+        ("drivers/mpi/driver.py", "from miniapps import communication"),
         ("workbench/run/execute.py", "import tests.support"),
         ("workbench/doctor.py", "from mpi4py import MPI"),
         ("workbench/doctor.py", "import cupy"),
@@ -215,12 +215,12 @@ def test_the_walk_can_fail(file: str, source: str) -> None:
             "from mpi4py import MPI\nimport numpy\nfrom miniapps.contract import Post",
         ),
         ("drivers/charm/pe.py", "from charm4py import Chare\nfrom . import inbox"),
-        ("miniapps/echo/block.py", "from .problem import X\nfrom .. import block\nimport kernels"),
+        ("miniapps/echo/block.py", "from .problem import X\nfrom .. import block\nfrom miniapps import kernels"),
         ("miniapps/leanmd/inputs/h5md.py", "def read():\n    import h5py"),
-        ("miniapps/__main__.py", "from workbench import main"),
-        ("miniapps/__init__.py", "def __getattr__(name):\n    from workbench import api"),
+        ("miniapps/__main__.py", "from miniapps.workbench import main"),
+        ("miniapps/__init__.py", "def __getattr__(name):\n    from miniapps.workbench import api"),
         ("devices/cuda/compiler.py", "from numba import cuda\ndef f():\n    import cupy"),
-        ("kernels/jacobi2d/gpu.py", "from kernels import cuda\nfrom numba import types"),
+        ("kernels/jacobi2d/gpu.py", "from miniapps.kernels import cuda\nfrom numba import types"),
         ("tests/gpu/test_x.py", "from numba import cuda"),
         (
             "workbench/run/record.py",
@@ -261,16 +261,16 @@ def test_no_files_import_each_other() -> None:
     assert circles({name: tree_of(name) for name in own}) == []
 
 
-@pytest.mark.parametrize("how", ["import devices.b", "def f():\n    from devices import b"])
+@pytest.mark.parametrize("how", ["import devices.b", "def f():\n    from miniapps.devices import b"])
 def test_circles_are_seen(how: str) -> None:
     """Catches a walk that finds no circle, in a chain of files or inside a function."""
-    chain = {"devices/b.py": "from devices.c import x", "devices/c.py": "import devices.a"}
+    chain = {"devices/b.py": "from miniapps.devices.c import x", "devices/c.py": "import devices.a"}
     files = {"devices/__init__.py": "", "devices/a.py": how, **chain}
     open_chain = files | {"devices/c.py": "", "devices/d.py": "import devices.a"}
     closed, opened = (
         {name: ast.parse(text) for name, text in some.items()} for some in (files, open_chain)
     )
-    assert circles(closed) == ["devices.a", "devices.b", "devices.c"]
+    assert circles(closed) == ["miniapps.devices.a", "miniapps.devices.b", "miniapps.devices.c"]
     assert circles(opened) == []
 
 
@@ -330,7 +330,7 @@ def test_the_workbench_names_no_driver() -> None:
         "print(f'{x} under charm')",
         "example = 'run echo --driver serial'",
         "titles = {'serial': 1}",
-        "from drivers.charm.balancers import BALANCERS",
+        "from miniapps.drivers.charm.balancers import BALANCERS",
     ],
 )
 def test_the_name_of_a_driver_is_seen(source: str) -> None:
@@ -509,16 +509,16 @@ class Blocker:
             asked.append(name)
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Blocker())
-from workbench.cli import main
+from miniapps.workbench.cli import main
 assert main(["run", "jacobi2d", "--size", "7x5", "--steps", "3", "--json", "-"]) == 0
-names = ("devices.cuda.compiler", "devices.cuda.backend", "cuda")
+names = ("miniapps.devices.cuda.compiler", "miniapps.devices.cuda.backend", "cuda")
 print(asked + [name for name in sys.modules if name in names or name.endswith(".gpu")])
 """
 
 LAUNCHING_COMMANDS = """
 import sys
 import miniapps
-from workbench.cli import main
+from miniapps.workbench.cli import main
 for app in miniapps.names():
     tile = ["--time-tile", "1"] if hasattr(miniapps.load(app).Problem, "time_tile") else []
     for driver in ("mpi", "charm"):

@@ -15,25 +15,25 @@ import pytest
 import support
 from test_architecture import FILES, imported, tree_of
 
-import drivers
+from miniapps import drivers
 import miniapps
-from devices.backend import Device
-from drivers import sim
-from drivers.audits import Auditor, Witness
-from drivers.engine import Engine, Transport
-from drivers.job import Job
-from drivers.outcome import Outcome, measured
-from kernels import state_hash
+from miniapps.devices.backend import Device
+from miniapps.drivers import sim
+from miniapps.drivers.audits import Auditor, Witness
+from miniapps.drivers.engine import Engine, Transport
+from miniapps.drivers.job import Job
+from miniapps.drivers.outcome import Outcome, measured
+from miniapps.kernels import state_hash
 from miniapps import audit, grid_faults
 from miniapps.audit import AuditedRound, AuditPlan, checks_of
 from miniapps.contract import SETUP, Check, Piece
 from miniapps.grid_block import GridBlock
 from miniapps.parameters import InputError
 from miniapps.plain_hash import differences, digest_of, words_of
-from workbench.cli import build_parser
-from workbench.run.cases import Case
-from workbench.run.progress_file import NoProgressFile
-from workbench.run.spec import RunSpec
+from miniapps.workbench.cli import build_parser
+from miniapps.workbench.run.cases import Case
+from miniapps.workbench.run.progress_file import NoProgressFile
+from miniapps.workbench.run.spec import RunSpec
 
 PLAN = AuditPlan(16, 0, 7)
 MESSAGES = "audit: rounds whose messages differ"
@@ -474,7 +474,7 @@ def test_audits_use_no_kernels(file: str) -> None:
 def test_checks_have_another_hash_than_runs(app: str) -> None:
     """Catches a run that is compared with a hash which the same function has computed."""
     file = f"{APPS[app].validate.__module__.replace('.', '/')}.py"
-    assert not any(name.startswith("kernels.state_hash") for name in kernels_used_by(file))
+    assert not any(name.startswith("miniapps.kernels.state_hash") for name in kernels_used_by(file))
 
 
 def test_the_walk_finds_kernels() -> None:

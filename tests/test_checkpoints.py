@@ -24,18 +24,18 @@ import support
 from continued import Leg, final_state
 
 import miniapps
-from drivers.checkpoints import Part
-from drivers.shares import Extent, Share
+from miniapps.drivers.checkpoints import Part
+from miniapps.drivers.shares import Extent, Share
 from miniapps import saved
 from miniapps.contract import Checkpoint, CheckpointError
 from miniapps.leanmd.domain import Domain
 from miniapps.pic.block import PicBlock
 from miniapps.saved import NOBODY, SavedState, Stored
-from workbench import resume
-from workbench.run import checkpoint
-from workbench.run.checkpoint import Hdf5Checkpoints, read_checkpoint
-from workbench.run.progress_file import ProgressFile
-from workbench.skeleton import Block, Problem
+from miniapps.workbench import resume
+from miniapps.workbench.run import checkpoint
+from miniapps.workbench.run.checkpoint import Hdf5Checkpoints, read_checkpoint
+from miniapps.workbench.run.progress_file import ProgressFile
+from miniapps.workbench.skeleton import Block, Problem
 
 # Each app with what it carries from step to step: a tolerance, a load, events, a table.
 RUNS = {

@@ -13,14 +13,14 @@ import pytest
 from canned_comm import PUBLISHED, TWO, record_of, replaced
 from support import ROOT
 
-from workbench.cli import main
-from workbench.comm.spec import CommSpec
-from workbench.exit_status import VALID
-from workbench.study.comm import holding
-from workbench.study.comm.claims import Wanted
-from workbench.study.comm.holding import FAILS, HOLDS, OPEN
-from workbench.study.options import table_of
-from workbench.study.statistics import Interval
+from miniapps.workbench.cli import main
+from miniapps.workbench.comm.spec import CommSpec
+from miniapps.workbench.exit_status import VALID
+from miniapps.workbench.study.comm import holding
+from miniapps.workbench.study.comm.claims import Wanted
+from miniapps.workbench.study.comm.holding import FAILS, HOLDS, OPEN
+from miniapps.workbench.study.options import table_of
+from miniapps.workbench.study.statistics import Interval
 
 WRITTEN = """
 kind = "comm"

@@ -22,15 +22,15 @@ import numpy as np
 import pytest
 import support
 
-import drivers
-import kernels
+from miniapps import drivers
+from miniapps import kernels
 import miniapps as apps
-from devices.cpu import host_memory
-from drivers.charm import datagrams as charm_transport
-from drivers.charm.balancers import BALANCERS
-from drivers.timing import ROW
-from workbench.cli import build_parser, main
-from workbench.run import launch, output
+from miniapps.devices.cpu import host_memory
+from miniapps.drivers.charm import datagrams as charm_transport
+from miniapps.drivers.charm.balancers import BALANCERS
+from miniapps.drivers.timing import ROW
+from miniapps.workbench.cli import build_parser, main
+from miniapps.workbench.run import launch, output
 
 BALANCED = "--driver charm --balancer Greedy --lb-period 5"
 SMALL = ["run", "jacobi2d", "--size", "7x5", "--steps", "3"]
@@ -662,8 +662,8 @@ def test_nan_is_plain_json(wrong_run: Callable[..., Any]) -> None:
 
 @pytest.mark.slow
 def test_status_of_python_is_the_status_of_the_command(tmp_path: Path) -> None:
-    """Catches ``python -m workbench.cli`` that ends otherwise than ``miniapps``."""
-    command = [sys.executable, "-m", "workbench.cli"]
+    """Catches ``python -m miniapps.workbench.cli`` that ends otherwise than ``miniapps``."""
+    command = [sys.executable, "-m", "miniapps.workbench.cli"]
     assert support.execute([*command, "list"]).returncode == 0
     assert support.execute([*command, "run", "jacobi2d", "--steps", "0"]).returncode == 2
 

@@ -22,22 +22,22 @@ import pytest
 import support
 from figure_faults import faults
 
-import communication
-from communication import actions, session, timing
-from communication.actions import TOUCHES, Call, Touch
-from communication.buffers import KINDS, Data, kind_of
-from communication.catalogue import CATALOGUE, OVERLAP, RATE
-from communication.movement import EVERYONE, MOVEMENTS, Block, Place
-from communication.pattern import difference, expected, sent
-from communication.progress import Progress
-from communication.session import CHECKED, Session
-from communication.settings import Percentiles, Settings, Span
-from communication.timing import Overlap, Sample, Times, joined, overlap_percent
+from miniapps import communication
+from miniapps.communication import actions, session, timing
+from miniapps.communication.actions import TOUCHES, Call, Touch
+from miniapps.communication.buffers import KINDS, Data, kind_of
+from miniapps.communication.catalogue import CATALOGUE, OVERLAP, RATE
+from miniapps.communication.movement import EVERYONE, MOVEMENTS, Block, Place
+from miniapps.communication.pattern import difference, expected, sent
+from miniapps.communication.progress import Progress
+from miniapps.communication.session import CHECKED, Session
+from miniapps.communication.settings import Percentiles, Settings, Span
+from miniapps.communication.timing import Overlap, Sample, Times, joined, overlap_percent
 from miniapps.parameters import InputError
-from workbench.cli import build_parser, main
-from workbench.comm import compare, execute, results, text, variants
-from workbench.comm.spec import CommSpec
-from workbench.show import comm_figure
+from miniapps.workbench.cli import build_parser, main
+from miniapps.workbench.comm import compare, execute, results, text, variants
+from miniapps.workbench.comm.spec import CommSpec
+from miniapps.workbench.show import comm_figure
 
 TINY = ("-m", "16:64", "-i", 20, "-x", 2, "--trials", 2)
 

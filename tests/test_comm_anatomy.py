@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import support
 
-import communication
-from communication import parts
-from communication.anatomy import OWN, PARTS, Row, rows
-from communication.charm import (
+from miniapps import communication
+from miniapps.communication import parts
+from miniapps.communication.anatomy import OWN, PARTS, Row, rows
+from miniapps.communication.charm import (
     CHANNEL,
     CHANNEL_PICKLED,
     CORE,
@@ -25,9 +25,9 @@ from communication.charm import (
     TAKEN,
     TAKEN_PICKLED,
 )
-from communication.mpi import ARRAY, C
-from workbench.comm import anatomy
-from workbench.table import lines
+from miniapps.communication.mpi import ARRAY, C
+from miniapps.workbench.comm import anatomy
+from miniapps.workbench.table import lines
 
 CALLS = communication.get("mpi").anatomy
 TINY = ("-m", "16:16", "-i", 20, "--trials", 2, "--thread-level", "funneled")
@@ -214,7 +214,7 @@ import builtins, sys
 real = builtins.__import__
 def hooked(name, *rest, **named):
     module = real(name, *rest, **named)
-    found = sys.modules.get("communication.{driver}.anatomy")
+    found = sys.modules.get("miniapps.communication.{driver}.anatomy")
     if hasattr(found, "{last}") and not hasattr(found, "spoilt"):
         found.spoilt = True
         {act}

@@ -15,16 +15,16 @@ import pytest
 from drawn import between_trials, in_hex, titles
 from test_drawn_comm import SIZE, claim_of, demo_record, line_of, record_of
 
-from workbench.show import comm_figure, demo_figure
-from workbench.show.demo_figure import WAITING
-from workbench.show.marks import blank_figure
-from workbench.show.plots import COLOURS
-from workbench.study import statistics
-from workbench.study.campaign import Campaign
-from workbench.study.comm import series
-from workbench.study.comm.series import Line, Result
-from workbench.study.drawing import styles_of
-from workbench.study.statistics import Interval
+from miniapps.workbench.show import comm_figure, demo_figure
+from miniapps.workbench.show.demo_figure import WAITING
+from miniapps.workbench.show.marks import blank_figure
+from miniapps.workbench.show.plots import COLOURS
+from miniapps.workbench.study import statistics
+from miniapps.workbench.study.campaign import Campaign
+from miniapps.workbench.study.comm import series
+from miniapps.workbench.study.comm.series import Line, Result
+from miniapps.workbench.study.drawing import styles_of
+from miniapps.workbench.study.statistics import Interval
 
 NAN = float("nan")
 

@@ -14,21 +14,21 @@ import comm_program
 import pytest
 import support
 
-import communication
-import drivers
-from communication import timing
-from communication.actions import Call, Split
-from communication.catalogue import CATALOGUE
-from communication.file import TREE, model
-from communication.file.collectives import branch
-from communication.progress import Progress
-from communication.session import Session
-from communication.settings import METHODS, Settings
-from drivers.descriptor import Start
-from workbench.cli import build_parser
-from workbench.comm import variants
-from workbench.comm.spec import CommSpec
-from workbench.run import launch
+from miniapps import communication
+from miniapps import drivers
+from miniapps.communication import timing
+from miniapps.communication.actions import Call, Split
+from miniapps.communication.catalogue import CATALOGUE
+from miniapps.communication.file import TREE, model
+from miniapps.communication.file.collectives import branch
+from miniapps.communication.progress import Progress
+from miniapps.communication.session import Session
+from miniapps.communication.settings import METHODS, Settings
+from miniapps.drivers.descriptor import Start
+from miniapps.workbench.cli import build_parser
+from miniapps.workbench.comm import variants
+from miniapps.workbench.comm.spec import CommSpec
+from miniapps.workbench.run import launch
 
 PROGRAM = Path(comm_program.__file__)
 TINY = ("-m", "16:64", "-i", 20, "-x", 2, "--trials", 2)
@@ -234,7 +234,7 @@ import builtins, os, sys
 real = builtins.__import__
 def hooked(name, *rest, **named):
     module = real(name, *rest, **named)
-    found = sys.modules.get("communication.session")
+    found = sys.modules.get("miniapps.communication.session")
     if found is not None and hasattr(found, "Session") and not hasattr(found, "spoilt"):
         found.spoilt, right, right_fill = True, found.sent, found.fill
         mine = lambda data: data.movement.sends[0].sources == (1,)

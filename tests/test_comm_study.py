@@ -16,14 +16,14 @@ import support
 from canned_comm import LEFT_OUT, record_of, replaced, rows_of
 from figure_faults import drawn_texts, faults
 
-from workbench import environment
-from workbench.cli import main
-from workbench.comm.spec import CommSpec
-from workbench.exit_status import VALID, WRONG
-from workbench.study import report
-from workbench.study.comm import figures, libraries
-from workbench.study.comm.campaign import CommCampaign
-from workbench.study.comm.series import quantities, results
+from miniapps.workbench import environment
+from miniapps.workbench.cli import main
+from miniapps.workbench.comm.spec import CommSpec
+from miniapps.workbench.exit_status import VALID, WRONG
+from miniapps.workbench.study import report
+from miniapps.workbench.study.comm import figures, libraries
+from miniapps.workbench.study.comm.campaign import CommCampaign
+from miniapps.workbench.study.comm.series import quantities, results
 
 pytestmark = pytest.mark.usefixtures("forked")
 

@@ -12,16 +12,16 @@ import pytest
 from canned_comm import TWO, replaced
 from support import ROOT
 
-import communication
+from miniapps import communication
 from miniapps.parameters import InputError
-from workbench.cli import main
-from workbench.exit_status import VALID
-from workbench.study.comm.campaign import CommCampaign, values_of
-from workbench.study.comm.claims import Wanted
-from workbench.study.comm.holding import of_claim
-from workbench.study.comm.plan import Plan
-from workbench.study.comm.series import results
-from workbench.study.options import table_of
+from miniapps.workbench.cli import main
+from miniapps.workbench.exit_status import VALID
+from miniapps.workbench.study.comm.campaign import CommCampaign, values_of
+from miniapps.workbench.study.comm.claims import Wanted
+from miniapps.workbench.study.comm.holding import of_claim
+from miniapps.workbench.study.comm.plan import Plan
+from miniapps.workbench.study.comm.series import results
+from miniapps.workbench.study.options import table_of
 
 
 @pytest.fixture

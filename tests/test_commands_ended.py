@@ -13,8 +13,8 @@ import kills
 import pytest
 import support
 
-from workbench.run.processes import process_state, words_of
-from workbench.selftest import stub
+from miniapps.workbench.run.processes import process_state, words_of
+from miniapps.workbench.selftest import stub
 
 LONG = "--size 400x400 --time-tile 1 --steps 10000000"
 COMMANDS = {

@@ -129,9 +129,9 @@ def test_kernels_are_found_under_every_name(monkeypatch):
     """Catches a kernel that was renamed and would go without a number; and a missing one unsaid."""
     found = compare_kernels.rates(scale=16, repeats=1)
     assert len(found) == 9 and min(found.values()) > 0
-    former = ModuleType("kernels.former_cpu")
+    former = ModuleType("miniapps.kernels.former_cpu")
     former.sweep = object()
-    monkeypatch.setitem(sys.modules, "kernels.former_cpu", former)
+    monkeypatch.setitem(sys.modules, "miniapps.kernels.former_cpu", former)
     assert compare_kernels.kernel("former", "sweep") is former.sweep
     with pytest.raises(LookupError, match="no kernel leap of former"):
         compare_kernels.kernel("former", "leap")

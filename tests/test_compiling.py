@@ -17,8 +17,8 @@ pytestmark = pytest.mark.launch
 # neither compile nor load a kernel.
 WATCHED = """
 import drivers.job
-from drivers.job import Job
-from drivers.outcome import Part
+from miniapps.drivers.job import Job
+from miniapps.drivers.outcome import Part
 
 watching, build, part = [False], Job.build, Part.of.__func__
 
@@ -87,7 +87,7 @@ def test_a_driver_that_compiles_late_is_found(tmp_path: Path) -> None:
 # PE 0 compiles for a second longer than PE 1, and then all blocks have the same load.
 SLOW_START = """
 import time
-from drivers.job import Job
+from miniapps.drivers.job import Job
 
 compile = Job.compile
 

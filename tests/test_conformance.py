@@ -14,10 +14,10 @@ import pytest
 import support
 
 import miniapps
-from drivers import sim
-from drivers.audits import Witness
-from workbench.cli import spec_of
-from workbench.run.batch import solve_all
+from miniapps.drivers import sim
+from miniapps.drivers.audits import Witness
+from miniapps.workbench.cli import spec_of
+from miniapps.workbench.run.batch import solve_all
 
 HERE = {
     "serial": "--driver serial",

@@ -15,15 +15,15 @@ import support
 
 import drivers.timing
 import miniapps
-from devices.backend import Device
-from devices.messages import HEADER_BYTES, packed
-from drivers import sim
-from drivers.engine import Engine
-from drivers.inbox import Inbox
-from drivers.job import RunError
-from drivers.orders import order_of
-from drivers.sim.driver import SimEngine
-from drivers.timing import PELog
+from miniapps.devices.backend import Device
+from miniapps.devices.messages import HEADER_BYTES, packed
+from miniapps.drivers import sim
+from miniapps.drivers.engine import Engine
+from miniapps.drivers.inbox import Inbox
+from miniapps.drivers.job import RunError
+from miniapps.drivers.orders import order_of
+from miniapps.drivers.sim.driver import SimEngine
+from miniapps.drivers.timing import PELog
 from miniapps.contract import (
     AllReduce,
     Batch,
@@ -368,7 +368,7 @@ def test_pickles_hold_nothing_that_cannot_move(app: str, values: dict[str, Any])
         if opcode.name == "GLOBAL"
     }
     assert named, "the pickle names no class at all"
-    plain = {"copy_reg", "copyreg", "__builtin__", "builtins", "_codecs", "devices.backend"}
+    plain = {"copy_reg", "copyreg", "__builtin__", "builtins", "_codecs", "miniapps.devices.backend"}
     rest = {name for name in named if name.split(".")[0] not in ("numpy", "miniapps")}
     assert rest <= plain, rest
 

@@ -20,23 +20,23 @@ import pytest
 import support
 from test_failures import sabotage
 
-import lessons
+from miniapps import lessons
 import miniapps
-from communication import session
-from communication.catalogue import CATALOGUE
-from communication.progress import Progress
-from communication.settings import Settings, Span
-from devices.cpu import host_memory
-from drivers.charm import payloads
-from drivers.charm.payloads import Payloads
-from drivers.crashes import crashes_told
-from drivers.file import FileOptions, launch
-from drivers.file.driver import unusual_path
-from drivers.shared_memory import Offer
-from workbench import cli, standard_output
-from workbench.errors import explained
-from workbench.run import launch as launches
-from workbench.run.batch import solve_all
+from miniapps.communication import session
+from miniapps.communication.catalogue import CATALOGUE
+from miniapps.communication.progress import Progress
+from miniapps.communication.settings import Settings, Span
+from miniapps.devices.cpu import host_memory
+from miniapps.drivers.charm import payloads
+from miniapps.drivers.charm.payloads import Payloads
+from miniapps.drivers.crashes import crashes_told
+from miniapps.drivers.file import FileOptions, launch
+from miniapps.drivers.file.driver import unusual_path
+from miniapps.drivers.shared_memory import Offer
+from miniapps.workbench import cli, standard_output
+from miniapps.workbench.errors import explained
+from miniapps.workbench.run import launch as launches
+from miniapps.workbench.run.batch import solve_all
 
 
 def end_of(work: Callable[[], None]) -> tuple[int, str]:

@@ -15,11 +15,11 @@ from rich.console import Console
 
 import miniapps
 from miniapps import tiling
-from workbench import demo
-from workbench.cli import build_parser
-from workbench.exit_status import FAILED, VALID, WRONG
-from workbench.run.cases import Case, spec_of
-from workbench.show import demo_figure
+from miniapps.workbench import demo
+from miniapps.workbench.cli import build_parser
+from miniapps.workbench.exit_status import FAILED, VALID, WRONG
+from miniapps.workbench.run.cases import Case, spec_of
+from miniapps.workbench.show import demo_figure
 
 
 def canned(preset: str, cases: list[Case]) -> dict[tuple[str, str, Case], Any]:

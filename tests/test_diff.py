@@ -16,10 +16,10 @@ from miniapps.contract import Piece
 from miniapps.decomposition import Layout
 from miniapps.echo.block import EchoBlock
 from miniapps.pic.block import PicBlock
-from workbench.cli import main
-from workbench.exit_status import BAD_INPUT, VALID, WRONG
-from workbench.run.checkpoint import kept
-from workbench.run.hashes import share
+from miniapps.workbench.cli import main
+from miniapps.workbench.exit_status import BAD_INPUT, VALID, WRONG
+from miniapps.workbench.run.checkpoint import kept
+from miniapps.workbench.run.hashes import share
 
 RUN = "--preset tiny --audit 0 --output"
 

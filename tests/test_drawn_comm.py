@@ -26,18 +26,18 @@ from drawn import (
     titles,
 )
 
-from communication import session, timing
-from communication.catalogue import CATALOGUE
-from communication.progress import Progress
-from communication.settings import Settings
-from communication.timing import Overlap, overlapped, timed
-from workbench.comm import text
-from workbench.show import comm_figure, demo_figure
-from workbench.show.plots import COLOURS
-from workbench.study import statistics
-from workbench.study.comm import figures, tables, written
-from workbench.study.comm.series import Line, Result, quantities
-from workbench.study.statistics import Interval
+from miniapps.communication import session, timing
+from miniapps.communication.catalogue import CATALOGUE
+from miniapps.communication.progress import Progress
+from miniapps.communication.settings import Settings
+from miniapps.communication.timing import Overlap, overlapped, timed
+from miniapps.workbench.comm import text
+from miniapps.workbench.show import comm_figure, demo_figure
+from miniapps.workbench.show.plots import COLOURS
+from miniapps.workbench.study import statistics
+from miniapps.workbench.study.comm import figures, tables, written
+from miniapps.workbench.study.comm.series import Line, Result, quantities
+from miniapps.workbench.study.statistics import Interval
 
 SIZE = "size of a message"
 HOST = {"processor": "Abacus", "cores": 4}

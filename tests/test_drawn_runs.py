@@ -23,12 +23,12 @@ import pytest
 import support
 from drawn import assert_ticks_are_values, in_hex, laid_out, names, titles, value_at
 
-from drivers.timing import COMPUTE, PACK, ROW, SLICE, SYNC
-from workbench.show import plots
-from workbench.show.animation import animation
-from workbench.show.saved import SavedRun
-from workbench.show.thumbnails import density
-from workbench.show.trace import trace
+from miniapps.drivers.timing import COMPUTE, PACK, ROW, SLICE, SYNC
+from miniapps.workbench.show import plots
+from miniapps.workbench.show.animation import animation
+from miniapps.workbench.show.saved import SavedRun
+from miniapps.workbench.show.thumbnails import density
+from miniapps.workbench.show.trace import trace
 
 ROUNDS = np.array([[4, 1], [5, 2], [7, 4]])
 STEPS = (4, 5, 7)  # the first of each round

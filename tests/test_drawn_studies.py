@@ -24,10 +24,10 @@ from drawn import (
 )
 from test_study_report import Canned
 
-from workbench.study import analysis, figures, noise, statistics
-from workbench.study.noise import Noise
-from workbench.study.statistics import Interval
-from workbench.study.tables import tables
+from miniapps.workbench.study import analysis, figures, noise, statistics
+from miniapps.workbench.study.noise import Noise
+from miniapps.workbench.study.statistics import Interval
+from miniapps.workbench.study.tables import tables
 
 MS, PES = "time per step [ms]", "PEs"
 TITLES = {  # of the axes of each figure

@@ -13,11 +13,11 @@ from test_contract import Toy, messages
 
 import drivers.engine
 import miniapps
-from devices.backend import Device
-from devices.messages import DeviceMessage
-from drivers import serial
-from drivers.agreements import Agreements, Wish
-from drivers.engine import (
+from miniapps.devices.backend import Device
+from miniapps.devices.messages import DeviceMessage
+from miniapps.drivers import serial
+from miniapps.drivers.agreements import Agreements, Wish
+from miniapps.drivers.engine import (
     Engine,
     Phase,
     Runner,
@@ -26,11 +26,11 @@ from drivers.engine import (
     run_phases,
     take_snapshot,
 )
-from drivers.job import Job, RunError, Segment
-from drivers.timing import PELog, Stepper
+from miniapps.drivers.job import Job, RunError, Segment
+from miniapps.drivers.timing import PELog, Stepper
 from miniapps.contract import SETUP, AllReduce, Collect, Exchange, MessageError, Pause, Post
 from miniapps.decomposition import Layout
-from workbench.run.progress_file import NoProgressFile
+from miniapps.workbench.run.progress_file import NoProgressFile
 
 
 class Told(Transport):

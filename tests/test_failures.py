@@ -14,7 +14,7 @@ import pytest
 import support
 
 import miniapps
-from drivers.exits import Interrupted, Terminated, end_at_once, error_of, exits_are_errors
+from miniapps.drivers.exits import Interrupted, Terminated, end_at_once, error_of, exits_are_errors
 
 TWO_BLOCKS = ("--pe-grid", "2x1", "-n", "1")  # of one process
 LONG_RUN = ["jacobi2d", "--size", "400x400", "--time-tile", "1", "--steps", "10000000"]

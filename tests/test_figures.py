@@ -14,18 +14,18 @@ from figure_faults import faults
 from test_study_report import Canned, strong_study, trials
 
 import miniapps
-from workbench import demo, new
-from workbench.show import comm_figure, demo_figure
-from workbench.show.animation import animation
-from workbench.show.animation import page as animation_page
-from workbench.show.captions import fitted, wrapped
-from workbench.show.plots import run_figure
-from workbench.show.saved import SavedRun
-from workbench.study import figures, report
-from workbench.study.analysis import gains, results
-from workbench.study.drawing import new_figure, styles_of
-from workbench.study.figures import GAINS, extremes
-from workbench.study.statistics import Interval
+from miniapps.workbench import demo, new
+from miniapps.workbench.show import comm_figure, demo_figure
+from miniapps.workbench.show.animation import animation
+from miniapps.workbench.show.animation import page as animation_page
+from miniapps.workbench.show.captions import fitted, wrapped
+from miniapps.workbench.show.plots import run_figure
+from miniapps.workbench.show.saved import SavedRun
+from miniapps.workbench.study import figures, report
+from miniapps.workbench.study.analysis import gains, results
+from miniapps.workbench.study.drawing import new_figure, styles_of
+from miniapps.workbench.study.figures import GAINS, extremes
+from miniapps.workbench.study.statistics import Interval
 
 PAGE = 9.0  # inches
 PROCESSOR = "Abacus, 4 cores"  # of records by hand

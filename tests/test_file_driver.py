@@ -18,15 +18,15 @@ import numpy as np
 import pytest
 import support
 
-import drivers
-from devices.messages import HEADER_BYTES, packed
-from drivers.file import launch
-from drivers.file.group import Group
-from drivers.file.links import Folder, Link
-from drivers.headers import phase_code
-from drivers.job import RunError
+from miniapps import drivers
+from miniapps.devices.messages import HEADER_BYTES, packed
+from miniapps.drivers.file import launch
+from miniapps.drivers.file.group import Group
+from miniapps.drivers.file.links import Folder, Link
+from miniapps.drivers.headers import phase_code
+from miniapps.drivers.job import RunError
 from miniapps.contract import MessageError, Peer
-from workbench.run.processes import process_state
+from miniapps.workbench.run.processes import process_state
 
 LOW, HIGH = (-1,), (1,)
 A, B = phase_code("a", False), phase_code("b", False)

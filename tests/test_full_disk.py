@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 import support
 
-from workbench.run import launch
-from workbench.run.checkpoint import read_checkpoint
-from workbench.run.disk import hdf5_file
-from workbench.run.output import append_line
-from workbench.run.replaced import replacing
+from miniapps.workbench.run import launch
+from miniapps.workbench.run.checkpoint import read_checkpoint
+from miniapps.workbench.run.disk import hdf5_file
+from miniapps.workbench.run.output import append_line
+from miniapps.workbench.run.replaced import replacing
 
 ERROR = "File too large"  # of a write beyond the limit
 LEAST = 1 << 12

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-import workbench
-from drivers import garbage
-from drivers.engine import Engine
-from workbench import cli
-from workbench.cli import spec_of
-from workbench.run.batch import solve_all
+from miniapps import workbench
+from miniapps.drivers import garbage
+from miniapps.drivers.engine import Engine
+from miniapps.workbench import cli
+from miniapps.workbench.cli import spec_of
+from miniapps.workbench.run.batch import solve_all
 
 RUNS = (
     "jacobi2d --preset tiny --pe-grid 2x2",

@@ -14,10 +14,10 @@ import support
 from drawn import lines, text_of
 from figure_faults import faults
 
-import kernels
-from devices.backend import Device
-from kernels.halo.interface import box
-from kernels.leanmd.units import FORCE_UNIT
+from miniapps import kernels
+from miniapps.devices.backend import Device
+from miniapps.kernels.halo.interface import box
+from miniapps.kernels.leanmd.units import FORCE_UNIT
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 TINY_S = 280.0

@@ -198,15 +198,15 @@ def test_joined_instructions_are_counted(toolkit):
 
 def test_kernels_are_found_wherever_they_stand(toolkit, monkeypatch):
     """Catches kernels in a table that nobody compiles, and those of another file counted twice."""
-    module = ModuleType("kernels.some_gpu")
+    module = ModuleType("miniapps.kernels.some_gpu")
     monkeypatch.setattr(fused, "__module__", module.__name__)
     mine, other = kernel_of(toolkit, fused), kernel_of(toolkit, apart)
     vars(module).update(one=mine, table={2: mine}, row=(0, mine), other=other, number=3)
     found = gpu_budget.kernels_of(module)
     assert sorted(found) == [
-        "kernels.some_gpu.one",
-        "kernels.some_gpu.row[1]",
-        "kernels.some_gpu.table[2]",
+        "miniapps.kernels.some_gpu.one",
+        "miniapps.kernels.some_gpu.row[1]",
+        "miniapps.kernels.some_gpu.table[2]",
     ]
 
 
@@ -222,7 +222,7 @@ def test_float32_forces_make_few_slow_operations(gpu_loops):
 
     Of the loop for four entries of a list; with three more per pair it was slower than float64.
     """
-    from kernels.leanmd.gpu.interactions import _forces_in_single
+    from miniapps.kernels.leanmd.gpu.interactions import _forces_in_single
 
     (signature,) = _forces_in_single.signatures
     (loop, *_) = gpu_loops.loops(gpu_loops.machine_code(_forces_in_single, signature)[0])

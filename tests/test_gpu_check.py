@@ -123,7 +123,7 @@ def test_commands_are_those_of_the_program(check):
     other = {"gpu": "cpu", "large": check.SMALL}  # which need neither a GPU nor time
     cpu = [[other.get(word, word) for word in w] for w in words]
     program = (
-        "import json, sys\nfrom workbench.cli import main\n"
+        "import json, sys\nfrom miniapps.workbench.cli import main\n"
         "for words in json.loads(sys.argv[1]):\n"
         "    assert main([*words, '--dry-run']) == 0, words\n"
     )
@@ -344,22 +344,22 @@ def test_commands_really_run_and_are_ended_in_time(check):
 # What has changed since --------------------------------------------------------------------------
 
 
-NAMES = ["kernels.halo.gpu._pack", "kernels.pic.gpu.push._push", "kernels.pic.gpu.push._sort"]
+NAMES = ["miniapps.kernels.halo.gpu._pack", "miniapps.kernels.pic.gpu.push._push", "miniapps.kernels.pic.gpu.push._sort"]
 TOOLKIT, HALO = "devices/cuda/compiler.py", "kernels/halo/gpu.py"
 PUSH = "kernels/pic/gpu/push.py"
 FILES = {
-    TOOLKIT: "from devices.backend import DeviceUnavailable",
-    "devices/backend.py": "from devices.messages import packed_empty",
+    TOOLKIT: "from miniapps.devices.backend import DeviceUnavailable",
+    "devices/backend.py": "from miniapps.devices.messages import packed_empty",
     "devices/messages.py": "",
     "devices/cpu/compiler.py": "",
     "devices/cpu/vectors.py": "",
     "kernels/halo/interface.py": "",
-    HALO: "from devices.cuda.compiler import blocks\nfrom kernels.halo.interface import Region",
-    "kernels/pic/cpu/push.py": "from devices.cpu.compiler import njit\n"
-    "from kernels.pic.counters import HERE",
+    HALO: "from miniapps.devices.cuda.compiler import blocks\nfrom miniapps.kernels.halo.interface import Region",
+    "kernels/pic/cpu/push.py": "from miniapps.devices.cpu.compiler import njit\n"
+    "from miniapps.kernels.pic.counters import HERE",
     "kernels/pic/counters.py": "",
-    PUSH: "from devices.cuda import compiler as cuda\n"
-    "from kernels.pic.cpu.push import (\n    ahead)\n    from devices.cpu.vectors import f",
+    PUSH: "from miniapps.devices.cuda import compiler as cuda\n"
+    "from miniapps.kernels.pic.cpu.push import (\n    ahead)\n    from miniapps.devices.cpu.vectors import f",
 }
 
 
@@ -436,10 +436,10 @@ def source(name: str) -> str:
 def test_every_kernel_is_counted(validation):
     """Catches a list of kernels that is not that of the program."""
     names = validation.kernels()
-    assert "kernels.jacobi2d.gpu._sweep" in names and len(names) > 50
+    assert "miniapps.kernels.jacobi2d.gpu._sweep" in names and len(names) > 50
     assert validation.touched(names, [TOOLKIT]) == names
     halo = validation.touched(names, [HALO])
-    assert halo and all(name.startswith("kernels.halo.gpu.") for name in halo)
+    assert halo and all(name.startswith("miniapps.kernels.halo.gpu.") for name in halo)
 
 
 def test_a_failed_validation_is_told_as_one(line):

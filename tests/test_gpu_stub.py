@@ -28,8 +28,8 @@ RUNS = [run for run in gpu_runs.RUNS if run.app in of_day.with_kernels()]
 RACES = "races"
 COMPILE = """
 import sys
-import kernels
-from devices import backend
+from miniapps import kernels
+from miniapps.devices import backend
 backend.get("gpu")
 for app in sys.argv[1:]:
     kernels.load(app, "gpu")
@@ -180,7 +180,7 @@ def test_wrong_programs_are_refused(environment: dict[str, str]) -> None:
 
 FORKING = """
 import os
-from devices import backend
+from miniapps.devices import backend
 backend.get("gpu")
 if os.fork() == 0:
     os._exit(0)
@@ -241,8 +241,8 @@ def test_launches_that_no_gpu_takes_fail(
 ) -> None:
     """Catches a driver that takes any grid, and warnings of grids that are small."""
     program = (
-        "import numba, numpy as np\nfrom devices import backend as device\n"
-        "import kernels.jacobi2d.gpu as stencil\n"  # compiles what is launched
+        "import numba, numpy as np\nfrom miniapps.devices import backend as device\n"
+        "from miniapps.kernels.jacobi2d import gpu as stencil\n"  # compiles what is launched
         "gpu = device.get('gpu')\n"
         "field, other = (gpu.to_device(np.ones((4, 4))) for _ in range(2))\n"
         f"stencil.THREADS = {threads}\nstencil.sweep(field, other, 1, 3, 1, 3)"
@@ -305,7 +305,7 @@ def test_numpy_without_a_name_that_numba_cuda_wants(environment: dict[str, str])
     """Catches kernels that numba-cuda does not compile with NumPy 2.5 and later."""
     program = (
         "import sys, numpy, numba.np.arrayobj; vars(numpy).pop('row_stack', None);"
-        "from workbench.cli import main; sys.exit(main(sys.argv[1:]))"
+        "from miniapps.workbench.cli import main; sys.exit(main(sys.argv[1:]))"
     )
     done = support.execute(
         [support.BIN / "python", "-c", program, *TINY.split()], RUN_S, environment

@@ -15,20 +15,20 @@ from pathlib import Path
 import pytest
 import support
 
-import drivers
-from devices import system
-from drivers import slurm
-from drivers.file import launch as file_launch
-from drivers.job import RunError
-from drivers.machine import Reading, disturbance
-from workbench import cli, doctor, environment, errors, inherited
-from workbench.run import launch, processes
-from workbench.run.launch import escaped, guarded, reason_in
-from workbench.run.output import Hdf5Store
-from workbench.run.progress_file import NoProgressFile
-from workbench.run.record import summary
-from workbench.run.replaced import aside
-from workbench.run.revalidation import contradiction
+from miniapps import drivers
+from miniapps.devices import system
+from miniapps.drivers import slurm
+from miniapps.drivers.file import launch as file_launch
+from miniapps.drivers.job import RunError
+from miniapps.drivers.machine import Reading, disturbance
+from miniapps.workbench import cli, doctor, environment, errors, inherited
+from miniapps.workbench.run import launch, processes
+from miniapps.workbench.run.launch import escaped, guarded, reason_in
+from miniapps.workbench.run.output import Hdf5Store
+from miniapps.workbench.run.progress_file import NoProgressFile
+from miniapps.workbench.run.record import summary
+from miniapps.workbench.run.replaced import aside
+from miniapps.workbench.run.revalidation import contradiction
 
 LAUNCH = support.ROOT / "drivers" / "file" / "launch.py"
 
@@ -163,7 +163,7 @@ def test_a_full_disk_behind_a_run_is_told_once(monkeypatch, capsys):
 
 def test_figures_need_no_home():
     """Mistake: lines of matplotlib about its cache between those of a command."""
-    program = "from workbench.show.marks import styled\nwith styled(): pass"
+    program = "from miniapps.workbench.show.marks import styled\nwith styled(): pass"
     environment = support.clean_environment() | {"MPLCONFIGDIR": "/dev/null/none"}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment)
     assert (done.returncode, done.stderr) == (0, b"")

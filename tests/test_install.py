@@ -19,13 +19,13 @@ import pytest
 import skips
 import support
 
-import drivers
-from drivers import descriptor
+from miniapps import drivers
+from miniapps.drivers import descriptor
 from miniapps.parameters import InputError
-from workbench import demo, verify
-from workbench.cli import build_parser, main
-from workbench.study import command
-from workbench.study.options import study_of
+from miniapps.workbench import demo, verify
+from miniapps.workbench.cli import build_parser, main
+from miniapps.workbench.study import command
+from miniapps.workbench.study.options import study_of
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(support.ROOT / "benchmarks")

@@ -14,9 +14,9 @@ import support
 import test_pic
 from placed_atoms import Placed
 
-import kernels
+from miniapps import kernels
 import miniapps
-from devices.cpu import plain
+from miniapps.devices.cpu import plain
 from miniapps.contract import MessageError
 from miniapps.leanmd.domain import Explosion
 from miniapps.pic import faults
@@ -24,15 +24,15 @@ from miniapps.pic.block import PicBlock
 from miniapps.pic.distribution import Distribution
 
 PIC = [
-    "kernels.pic.initial",
-    *(f"kernels.pic.cpu.{name}" for name in ("diagnostics", "migrate", "push", "sort")),
-    "kernels.pic.cpu",
+    "miniapps.kernels.pic.initial",
+    *(f"miniapps.kernels.pic.cpu.{name}" for name in ("diagnostics", "migrate", "push", "sort")),
+    "miniapps.kernels.pic.cpu",
 ]
 LEANMD = [
-    "kernels.state_hash.cpu",
-    *(f"kernels.leanmd.cpu.{name}" for name in ("exchange", "interactions", "motion")),
-    *(f"kernels.leanmd.cpu.{name}" for name in ("neighbours", "single", "pairs")),
-    "kernels.leanmd.cpu",
+    "miniapps.kernels.state_hash.cpu",
+    *(f"miniapps.kernels.leanmd.cpu.{name}" for name in ("exchange", "interactions", "motion")),
+    *(f"miniapps.kernels.leanmd.cpu.{name}" for name in ("neighbours", "single", "pairs")),
+    "miniapps.kernels.leanmd.cpu",
 ]
 # LeanMD's masks of all lanes
 ALWAYS = "numbers() != broadcast(-1)", "numbers_of_j() != broadcast_line(np.int32(-1))"
@@ -110,7 +110,7 @@ def test_every_condition_of_leanmd(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a branch of a kernel that neither the preset tiny nor a failing run enters."""
     kernels.load("leanmd", "cpu")  # compiled before the vectors are replaced
     for name in ("vectors", "quads"):
-        monkeypatch.setitem(sys.modules, f"devices.cpu.{name}", plain)
+        monkeypatch.setitem(sys.modules, f"miniapps.devices.cpu.{name}", plain)
     outcomes, app = conditions.as_python(monkeypatch, LEANMD), miniapps.load("leanmd")
     with np.errstate(all="ignore"):
         tiny = support.small_problem(app, rebuild=1)
@@ -138,8 +138,8 @@ def test_every_condition_of_leanmd(monkeypatch: pytest.MonkeyPatch) -> None:
 def of_stencil(patch: pytest.MonkeyPatch, app: str) -> conditions.Outcomes:
     """A stencil's kernels as plain Python, in which 500 cells do not fit into the cache."""
     for name in ("vectors", "prefetch"):
-        patch.setitem(sys.modules, f"devices.cpu.{name}", plain)
-    outcomes = conditions.as_python(patch, [f"kernels.{app}.cpu"])
+        patch.setitem(sys.modules, f"miniapps.devices.cpu.{name}", plain)
+    outcomes = conditions.as_python(patch, [f"miniapps.kernels.{app}.cpu"])
     patch.setattr(kernels.load(app, "cpu"), "IN_CACHE", 500)
     return outcomes
 

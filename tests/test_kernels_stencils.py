@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import kernels
+from miniapps import kernels
 
 # Shapes with ghosts; none equal along two axes.
 SHAPES = {"jacobi2d": (15, 13), "stencil3d": (15, 13, 11)}

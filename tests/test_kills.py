@@ -14,7 +14,7 @@ import pytest
 import support
 from kills import Case
 
-from drivers import charm
+from miniapps.drivers import charm
 
 # One for each way to notice a loss: by its process's state, its parent, or a broken pipe.
 CASES = """
@@ -86,7 +86,7 @@ def pools_of(pid: int) -> list[os.stat_result]:
 ENDS_AT_ITS_LAUNCH = """
 import os, signal, subprocess, sys
 from pathlib import Path
-from workbench.run import launch
+from miniapps.workbench.run import launch
 
 class Popen(subprocess.Popen):
     def __init__(self, command, **options):

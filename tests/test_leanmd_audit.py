@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from pytest import MonkeyPatch
 from test_leanmd_inputs import written
 
-import kernels
-from kernels.leanmd.units import ENERGY_UNIT, VIRIAL_UNIT
+from miniapps import kernels
+from miniapps.kernels.leanmd.units import ENERGY_UNIT, VIRIAL_UNIT
 from miniapps.audit import AuditPlan
 from miniapps.leanmd import plain, thermo
 from miniapps.leanmd import problem as problem_module

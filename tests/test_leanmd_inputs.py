@@ -30,7 +30,7 @@ from miniapps.leanmd.inputs.h5md import MAGIC
 from miniapps.leanmd.inputs.reading import wrapped
 from miniapps.leanmd.problem import position_quantum
 from miniapps.parameters import InputError
-from workbench.cli import spec_of
+from miniapps.workbench.cli import spec_of
 
 BOX = np.array([4.0, 5.0, 6.5])
 CORNER = np.array([-1.0, 2.0, 0.25])

@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
-from kernels.leanmd.units import ENERGY_UNIT, VIRIAL_UNIT
+from miniapps.kernels.leanmd.units import ENERGY_UNIT, VIRIAL_UNIT
 from miniapps.contract import Piece
 from miniapps.leanmd import si, thermo, trajectory
 from miniapps.leanmd.problem import LeanmdProblem

@@ -14,12 +14,12 @@ import pytest
 import skips
 import support
 
-import lessons
-from lessons.lesson import Case
-from workbench.lesson import apart, sandbox
-from workbench.lesson.apart import MIB, Apart, Limits, obstacle
-from workbench.lesson.running import End, Task
-from workbench.run.processes import family, process_state
+from miniapps import lessons
+from miniapps.lessons.lesson import Case
+from miniapps.workbench.lesson import apart, sandbox
+from miniapps.workbench.lesson.apart import MIB, Apart, Limits, obstacle
+from miniapps.workbench.lesson.running import End, Task
+from miniapps.workbench.run.processes import family, process_state
 
 CASE = Case(2, (3,), 7)
 LIMITS = Limits(

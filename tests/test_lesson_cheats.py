@@ -13,14 +13,14 @@ import pytest
 import support
 from test_lesson_apart import isolated  # noqa: F401  (a fixture)
 
-import lessons
-from lessons.lesson import Case
-from workbench import cli
-from workbench.exit_status import WRONG
-from workbench.lesson import check, command, naming, running
-from workbench.lesson.apart import Apart
-from workbench.lesson.mark import Marked, cases_of, mark, seed_of
-from workbench.lesson.submissions import Submission, found_in
+from miniapps import lessons
+from miniapps.lessons.lesson import Case
+from miniapps.workbench import cli
+from miniapps.workbench.exit_status import WRONG
+from miniapps.workbench.lesson import check, command, naming, running
+from miniapps.workbench.lesson.apart import Apart
+from miniapps.workbench.lesson.mark import Marked, cases_of, mark, seed_of
+from miniapps.workbench.lesson.submissions import Submission, found_in
 
 HALO = lessons.load("halo")
 ADA = Submission("ada", "halo", runtime="mpi4py")
@@ -44,7 +44,7 @@ def reference(comm, seed):
 """
 PATCHES = """
 import numpy, lessons, lessons.log, lessons.work
-from lessons.work import Work
+from miniapps.lessons.work import Work
 def keep(self, rank, returned, traffic):
     numpy.save(self.result(rank), lessons.load("halo").expected(self.case, rank))
     return {"returned": "an array", "sent": {}, "received": None, "swept": None, "handed": 0}
@@ -86,7 +86,7 @@ CHEATS = {
         "returned None",
     ),
     "forges counts": (
-        f"{ALONE}from lessons.log import LOG\n{ADVANCE}"
+        f"{ALONE}from miniapps.lessons.log import LOG\n{ADVANCE}"
         "LOG.sent.update({rank: steps for rank in neighbours.values() if rank is not None})\n"
         "    return alone(field, steps)",
         "imports lessons.log",
@@ -95,10 +95,10 @@ CHEATS = {
 }
 RULES = [
     ("import lessons.log", "imports lessons.log"),
-    ("from lessons.overlap import sweep", "imports lessons.overlap.sweep"),
+    ("from miniapps.lessons.overlap import sweep", "imports lessons.overlap.sweep"),
     ("import miniapps.jacobi2d", "imports miniapps.jacobi2d"),
-    ("from kernels.jacobi2d import cpu", "imports kernels.jacobi2d.cpu"),
-    ("from lessons.halo.right.answer_mpi4py import advance", "imports lessons.halo.right"),
+    ("from miniapps.kernels.jacobi2d import cpu", "imports kernels.jacobi2d.cpu"),
+    ("from miniapps.lessons.halo.right.answer_mpi4py import advance", "imports lessons.halo.right"),
     ("from .halo import advance", "imports .halo.advance"),
     ("import sys", "imports sys"),
     ("import numpy as np\nnp.mean = print", "changes np.mean"),

@@ -8,11 +8,11 @@ import gpu_budget
 import pytest
 import skips
 
-import lessons
-from lessons.lesson import load_program
-from workbench.lesson import apart, check, command
-from workbench.lesson.mark import mark
-from workbench.lesson.submissions import Submission
+from miniapps import lessons
+from miniapps.lessons.lesson import load_program
+from miniapps.workbench.lesson import apart, check, command
+from miniapps.workbench.lesson.mark import mark
+from miniapps.workbench.lesson.submissions import Submission
 
 LESSON = lessons.load("kernel")
 ANSWER = LESSON.answer("numba")
@@ -112,7 +112,7 @@ def test_marks_apart_from_others() -> None:
 def test_the_answer_is_made_for_a_gpu() -> None:
     """Catches kernels that only the simulator accepts, and rounding that differs on a GPU."""
     skips.without("compile")
-    from devices.cuda.compiler import Kernel
+    from miniapps.devices.cuda.compiler import Kernel
 
     program = load_program(ANSWER)
     for kernel in (program.sweep, program.sweep_tile):

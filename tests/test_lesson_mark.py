@@ -9,17 +9,17 @@ import pytest
 import support
 from lesson_names import at_once, not_named
 
-import lessons
-from lessons.balancing import TOGETHER, telling
-from lessons.mistakes import Mistake
-from lessons.sum import UNIT
-from workbench import cli
-from workbench.exit_status import VALID
-from workbench.lesson import check, running
-from workbench.lesson.mark import LARGEST_MORE, cases_of, mark, seed_of
-from workbench.lesson.naming import UNFILLED
-from workbench.lesson.running import Task
-from workbench.lesson.submissions import Submission, found_in
+from miniapps import lessons
+from miniapps.lessons.balancing import TOGETHER, telling
+from miniapps.lessons.mistakes import Mistake
+from miniapps.lessons.sum import UNIT
+from miniapps.workbench import cli
+from miniapps.workbench.exit_status import VALID
+from miniapps.workbench.lesson import check, running
+from miniapps.workbench.lesson.mark import LARGEST_MORE, cases_of, mark, seed_of
+from miniapps.workbench.lesson.naming import UNFILLED
+from miniapps.workbench.lesson.running import Task
+from miniapps.workbench.lesson.submissions import Submission, found_in
 
 RUNTIME = "from mpi4py import MPI\n"
 

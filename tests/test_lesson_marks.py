@@ -14,14 +14,14 @@ import pandas
 import pytest
 import support
 
-import lessons
-from lessons.lesson import Criterion
-from workbench import cli
-from workbench.exit_status import FAILED, INTERRUPTED, VALID
-from workbench.lesson import apart, mark, marking, marks
-from workbench.lesson.mark import Mark, Marked
-from workbench.lesson.submissions import Submission
-from workbench.table import USUAL_WIDTH
+from miniapps import lessons
+from miniapps.lessons.lesson import Criterion
+from miniapps.workbench import cli
+from miniapps.workbench.exit_status import FAILED, INTERRUPTED, VALID
+from miniapps.workbench.lesson import apart, mark, marking, marks
+from miniapps.workbench.lesson.mark import Mark, Marked
+from miniapps.workbench.lesson.submissions import Submission
+from miniapps.workbench.table import USUAL_WIDTH
 
 FIRST, SECOND = Criterion(3, "right"), Criterion(7, "few <messages> & none, in vain")
 NASTY = 'it fails: "<a>" & b,\x00\x1b[31m ]]> \ud800 ; ü'

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-import lessons
-from workbench import cli
-from workbench.exit_status import VALID
-from workbench.lesson import check, command, returned, running
-from workbench.lesson.running import Returned, Task
+from miniapps import lessons
+from miniapps.workbench import cli
+from miniapps.workbench.exit_status import VALID
+from miniapps.workbench.lesson import check, command, returned, running
+from miniapps.workbench.lesson.running import Returned, Task
 
 RING = lessons.load("ring")
 TURNS = """from mpi4py import MPI

@@ -9,11 +9,11 @@ import pytest
 import support
 from lesson_table import RUNTIMES
 
-import lessons
-from lessons.mistakes import Mistake, without_docstring
+from miniapps import lessons
+from miniapps.lessons.mistakes import Mistake, without_docstring
 from miniapps.parameters import InputError
-from workbench import cli
-from workbench.exit_status import VALID
+from miniapps.workbench import cli
+from miniapps.workbench.exit_status import VALID
 
 RIGHT = '''"""Right."""
 

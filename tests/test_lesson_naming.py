@@ -11,15 +11,15 @@ import pytest
 from lesson_names import looked_up
 from lesson_table import RUNTIMES, ending
 
-import lessons
-from lessons.lesson import Traffic
-from workbench import cli
-from workbench.exit_status import WRONG
-from workbench.lesson import check, command, naming
-from workbench.lesson.check import Outcome
-from workbench.lesson.naming import NEAREST, UNFILLED, Named
-from workbench.lesson.running import Returned
-from workbench.lesson.unfilled import unfilled
+from miniapps import lessons
+from miniapps.lessons.lesson import Traffic
+from miniapps.workbench import cli
+from miniapps.workbench.exit_status import WRONG
+from miniapps.workbench.lesson import check, command, naming
+from miniapps.workbench.lesson.check import Outcome
+from miniapps.workbench.lesson.naming import NEAREST, UNFILLED, Named
+from miniapps.workbench.lesson.running import Returned
+from miniapps.workbench.lesson.unfilled import unfilled
 
 COLLECT = """from mpi4py import MPI
 import numpy as np

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 import support
 
-import lessons
+from miniapps import lessons
 
 FOLDER = support.ROOT / "docs" / "teaching"
 NOTEBOOK = FOLDER / "lessons.ipynb"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import support
 
-import lessons
-from workbench.lesson.page import as_html
+from miniapps import lessons
+from miniapps.workbench.lesson.page import as_html
 
 MAIN = 'if __name__ == "__main__":'
 SECTIONS = ["The idea", "The task", "What to look at", "Questions", "Where to read on"]

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from test_lesson_mark import answer, hand_in
 
-import lessons
-from workbench import cli
-from workbench.exit_status import INTERRUPTED, VALID
-from workbench.lesson import command
-from workbench.lesson.submissions import found_in
-from workbench.table import USUAL_WIDTH
+from miniapps import lessons
+from miniapps.workbench import cli
+from miniapps.workbench.exit_status import INTERRUPTED, VALID
+from miniapps.workbench.lesson import command
+from miniapps.workbench.lesson.submissions import found_in
+from miniapps.workbench.table import USUAL_WIDTH
 
 
 def test_a_lesson_starts_for_a_second_runtime(tmp_path, monkeypatch, capsys, refused) -> None:

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from lesson_table import ending
 
-import lessons
-from lessons.lesson import Case, Lesson
-from workbench.lesson import check, command, naming, running
-from workbench.lesson.naming import NEAREST
+from miniapps import lessons
+from miniapps.lessons.lesson import Case, Lesson
+from miniapps.workbench.lesson import check, command, naming, running
+from miniapps.workbench.lesson.naming import NEAREST
 
 COUNTS = 1, 2  # processes
 EXCHANGE, RETURN = (

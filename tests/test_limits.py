@@ -17,8 +17,8 @@ from placed_atoms import Placed
 from test_leanmd import begun, blocks_of, by_id
 
 import miniapps
-from communication import parts, session, timing
-from kernels.leanmd.units import CLOSEST, ENERGY_UNIT, FASTEST, SINGLE_UNIT
+from miniapps.communication import parts, session, timing
+from miniapps.kernels.leanmd.units import CLOSEST, ENERGY_UNIT, FASTEST, SINGLE_UNIT
 from miniapps import audit, grid, grid_audit, plain_hash
 from miniapps.audit import AuditPlan, BaseAudit
 from miniapps.jacobi2d.problem import JacobiProblem
@@ -29,12 +29,12 @@ from miniapps.leanmd.problem import LIST_SKIN, LeanmdProblem
 from miniapps.pic import audit as pic_audit
 from miniapps.pic import problem as pic
 from miniapps.pic.problem import PicProblem
-from workbench.cli import spec_of
-from workbench.comm import anatomy
-from workbench.run import clocks, record, revalidation
-from workbench.show import saved_claims
-from workbench.study import analysis, noise, reframe, statistics, tables, validation
-from workbench.study.comm import holding
+from miniapps.workbench.cli import spec_of
+from miniapps.workbench.comm import anatomy
+from miniapps.workbench.run import clocks, record, revalidation
+from miniapps.workbench.show import saved_claims
+from miniapps.workbench.study import analysis, noise, reframe, statistics, tables, validation
+from miniapps.workbench.study.comm import holding
 
 STILL = LeanmdProblem(dt=0.005)
 CODE: dict[str, Any] = {

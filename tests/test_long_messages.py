@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 import support
 
-from devices.messages import packed
-from drivers.charm import MOST_BYTES
-from drivers.file import launch
-from drivers.file.links import Folder, Link
+from miniapps.devices.messages import packed
+from miniapps.drivers.charm import MOST_BYTES
+from miniapps.drivers.file import launch
+from miniapps.drivers.file.links import Folder, Link
 from miniapps.contract import Peer
 
 LOW, HIGH = (-1,), (1,)
@@ -28,8 +28,8 @@ LOW, HIGH = (-1,), (1,)
 MPI_PARTS = """
 import numpy as np
 from mpi4py import MPI
-from devices.messages import DeviceMessage
-from drivers.mpi import links
+from miniapps.devices.messages import DeviceMessage
+from miniapps.drivers.mpi import links
 from miniapps.contract import Peer
 
 MOST = 5000

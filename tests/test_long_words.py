@@ -18,18 +18,18 @@ import h5py
 import pytest
 from test_leanmd_inputs import DATA, FRAME, write_h5md
 
-from drivers.schedule import read_schedule
+from miniapps.drivers.schedule import read_schedule
 from miniapps.json_input import parsed
 from miniapps.leanmd.inputs import opened
 from miniapps.leanmd.plain_input import of_extended_xyz, of_lammps_data
 from miniapps.parameters import InputError
-from workbench.lesson import submissions
-from workbench.lesson.submissions import Unfit, runtime_of
-from workbench.run import batch
-from workbench.study import options, slurm
-from workbench.study.campaign import Campaign, object_of
-from workbench.study.comm.claims import published_values
-from workbench.study.report import published_tables
+from miniapps.workbench.lesson import submissions
+from miniapps.workbench.lesson.submissions import Unfit, runtime_of
+from miniapps.workbench.run import batch
+from miniapps.workbench.study import options, slurm
+from miniapps.workbench.study.campaign import Campaign, object_of
+from miniapps.workbench.study.comm.claims import published_values
+from miniapps.workbench.study.report import published_tables
 
 LONG = 10_000_000  # bytes
 CPU_S = 30.0
@@ -251,7 +251,7 @@ PROGRAM = ["from mpi4py import MPI\n@\n", "from mpi4py import MPI\na = '@'\n", "
 @pytest.mark.slow
 def test_programs_of_lessons(tmp_path: Path) -> None:
     """Catches a program of 10 MB that is parsed, and one of the largest size that takes minutes."""
-    import lessons
+    from miniapps import lessons
 
     lesson = lessons.load("halo")
     for places, size in ((PROGRAM[:1], LONG), (PROGRAM, submissions.LONGEST - 100)):

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from devices.cpu import host_memory
-from workbench.run import monitor
-from workbench.run.progress_file import ProgressFile
+from miniapps.devices.cpu import host_memory
+from miniapps.workbench.run import monitor
+from miniapps.workbench.run.progress_file import ProgressFile
 
 
 def test_a_run_that_steps_is_checked_seldom_and_its_end_is_seen_at_once(

@@ -11,9 +11,9 @@ import pytest
 LINKS = """
 import numpy as np
 from mpi4py import MPI
-from devices.messages import DeviceMessage
-from drivers.headers import phase_code
-from drivers.mpi.links import DeviceLink, Link
+from miniapps.devices.messages import DeviceMessage
+from miniapps.drivers.headers import phase_code
+from miniapps.drivers.mpi.links import DeviceLink, Link
 from miniapps.contract import MessageError, Peer
 
 LOW, HIGH = (-1,), (1,)

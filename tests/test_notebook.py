@@ -14,7 +14,7 @@ import nbformat
 import pytest
 import support
 
-from workbench.show.captions import machine_text
+from miniapps.workbench.show.captions import machine_text
 
 NOTEBOOK = support.ROOT / "docs/notebook.ipynb"
 CAMPAIGN = support.ROOT / "docs/results/jacobi2d-strong.jsonl"  # of its figure

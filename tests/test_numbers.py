@@ -24,7 +24,7 @@ from miniapps.parameters import InputError, Number, Share, require_numbers
 NO_REALS = {
     "Path", "balancer_names", "dimensions", "driver_name", "duration", "extents", "hosts", "int",
     "integer", "integer_or_auto", "names", "numbers", "part_or_number", "str", "yes_or_no",
-    "miniapps.leanmd.problem.Gradient", "communication.settings.Span",
+    "miniapps.leanmd.problem.Gradient", "miniapps.communication.settings.Span",
 }  # fmt: skip
 # Options whose value is a word or a name that the command reads itself.
 WORDS = {

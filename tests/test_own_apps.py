@@ -13,12 +13,12 @@ import support
 
 import miniapps
 from miniapps.parameters import InputError
-from workbench import new, verify
-from workbench.cli import main
-from workbench.exit_status import FAILED, VALID
-from workbench.show.animation import animation
-from workbench.show.plots import run_figure
-from workbench.show.saved import SavedRun
+from miniapps.workbench import new, verify
+from miniapps.workbench.cli import main
+from miniapps.workbench.exit_status import FAILED, VALID
+from miniapps.workbench.show.animation import animation
+from miniapps.workbench.show.plots import run_figure
+from miniapps.workbench.show.saved import SavedRun
 
 PAGE = (support.ROOT / "docs" / "adding-an-app.md").read_text()
 CODE = dict(re.findall(r"```python\n# miniapps/advect/(\S+\.py)\n(.*?)```", PAGE, re.DOTALL))

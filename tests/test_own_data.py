@@ -15,7 +15,7 @@ from support import ROOT, refused
 from miniapps.leanmd import plain_input
 from miniapps.leanmd.inputs import opened
 from miniapps.parameters import InputError
-from workbench.show.saved import SavedRun
+from miniapps.workbench.show.saved import SavedRun
 
 OUTPUT = ROOT / "tests/data/schema-1.h5"
 SECRET = "secret"  # the name of the other file

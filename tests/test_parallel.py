@@ -22,10 +22,10 @@ import pytest
 import support
 
 import miniapps as apps
-from drivers import garbage
-from kernels.state_hash import digest, hash_cells
-from workbench.cli import spec_of
-from workbench.run import batch
+from miniapps.drivers import garbage
+from miniapps.kernels.state_hash import digest, hash_cells
+from miniapps.workbench.cli import spec_of
+from miniapps.workbench.run import batch
 
 Run = Callable[..., dict[str, Any]]
 Records = dict[str, dict[str, Any]]
@@ -345,7 +345,7 @@ def test_a_python_without_the_project_installed(driver: str, tmp_path: Path) -> 
         "PATH": os.pathsep.join([str(support.BIN), os.environ["PATH"]]),
         "LD_LIBRARY_PATH": str(Path(sys.prefix, "lib")),
     }
-    command = [bare, "-m", "workbench.cli", "run", *PROBLEMS["heated"].split(), "--json", "-"]
+    command = [bare, "-m", "miniapps.workbench.cli", "run", *PROBLEMS["heated"].split(), "--json", "-"]
     way = ["--driver", driver, "-n", 2, "--warmup", WARMUP, "--steps", STEPS]
     done = support.execute([*command, *way], 120, env)
     assert done.returncode == 0, done.stderr

@@ -16,7 +16,7 @@ import support
 from vtkmodules.util.numpy_support import vtk_to_numpy
 from vtkmodules.vtkIOHDF import vtkHDFReader
 
-from workbench.show import paraview
+from miniapps.workbench.show import paraview
 
 RUNS = {
     "jacobi2d": "jacobi2d --size 7x5 --initial noise --steps 3",

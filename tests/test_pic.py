@@ -18,12 +18,12 @@ import support
 from hypothesis import given
 from hypothesis import strategies as st
 
-import kernels
+from miniapps import kernels
 import miniapps
-from drivers.engine import Engine
-from kernels.pic import initial
-from kernels.pic.counters import FIRST_LOST, HERE, LEFT, LOST, NOWHERE, OWNERS, clean_counters
-from kernels.pic.cpu.push import CHUNK, _move
+from miniapps.drivers.engine import Engine
+from miniapps.kernels.pic import initial
+from miniapps.kernels.pic.counters import FIRST_LOST, HERE, LEFT, LOST, NOWHERE, OWNERS, clean_counters
+from miniapps.kernels.pic.cpu.push import CHUNK, _move
 from miniapps.contract import Measure, MessageError
 from miniapps.decomposition import Layout
 from miniapps.faults import Fault

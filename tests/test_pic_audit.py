@@ -16,7 +16,7 @@ from miniapps.pic import audit, followed
 from miniapps.pic import reference_solution as plain
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.problem import PicProblem
-from workbench.run.cases import Case
+from miniapps.workbench.run.cases import Case
 
 APP = miniapps.load("pic")
 PLAN = AuditPlan(16, 0, 7)

@@ -14,9 +14,9 @@ import pytest
 from support import in_process, records_of
 
 from miniapps.parameters import InputError
-from workbench.show import plots
-from workbench.show.marks import BEYOND, blank_figure
-from workbench.show.plots import run_figure
+from miniapps.workbench.show import plots
+from miniapps.workbench.show.marks import BEYOND, blank_figure
+from miniapps.workbench.show.plots import run_figure
 
 PIC = "pic --preset tiny --driver charm -n 2 --odf 2 --balancer Rotate --lb-period 6"
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import support
 
-from workbench.run.progress_file import FINISHING, RUNNING, STARTING, ProgressFile
+from miniapps.workbench.run.progress_file import FINISHING, RUNNING, STARTING, ProgressFile
 
 WRITE = """
 import sys
 from pathlib import Path
-from workbench.run.progress_file import ProgressFile
+from miniapps.workbench.run.progress_file import ProgressFile
 progress = ProgressFile(Path(sys.argv[1]), 2)
 for step in range(400_000):
     progress.heartbeat(1, step)

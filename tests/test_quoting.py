@@ -20,19 +20,19 @@ from support import ROOT
 
 import miniapps
 from miniapps.parameters import InputError
-from workbench import quoting
-from workbench.cli import spec_of
-from workbench.run.batch import solve_all
-from workbench.run.revalidation import contradiction
-from workbench.run.shapes import in_lines, unprintable
-from workbench.study import slurm
-from workbench.study.campaign import Campaign, Writer
-from workbench.study.comm.campaign import CommCampaign
-from workbench.study.comm.campaign import objection as comm_objection
-from workbench.study.export import FORMATS, export
-from workbench.study.report import inline_svg
-from workbench.study.revalidation import misfit_of_event, misfit_of_head
-from workbench.table import Column, Table, lines
+from miniapps.workbench import quoting
+from miniapps.workbench.cli import spec_of
+from miniapps.workbench.run.batch import solve_all
+from miniapps.workbench.run.revalidation import contradiction
+from miniapps.workbench.run.shapes import in_lines, unprintable
+from miniapps.workbench.study import slurm
+from miniapps.workbench.study.campaign import Campaign, Writer
+from miniapps.workbench.study.comm.campaign import CommCampaign
+from miniapps.workbench.study.comm.campaign import objection as comm_objection
+from miniapps.workbench.study.export import FORMATS, export
+from miniapps.workbench.study.report import inline_svg
+from miniapps.workbench.study.revalidation import misfit_of_event, misfit_of_head
+from miniapps.workbench.table import Column, Table, lines
 
 FILE = ROOT / "tests/data/schema-1.jsonl"
 COMM = ROOT / "docs/results/written/campaign.jsonl"

@@ -25,10 +25,10 @@ import support
 from kills import shared_folders
 from test_checkpoints import record
 
-from workbench.cli import main, spec_of
-from workbench.run import checkpoint, launch, restarts
-from workbench.run.checkpoint import read_checkpoint
-from workbench.run.processes import (
+from miniapps.workbench.cli import main, spec_of
+from miniapps.workbench.run import checkpoint, launch, restarts
+from miniapps.workbench.run.checkpoint import read_checkpoint
+from miniapps.workbench.run.processes import (
     SEGMENTS,
     SHARED,
     TOPOLOGIES,
@@ -37,8 +37,8 @@ from workbench.run.processes import (
     process_state,
     shared_files,
 )
-from workbench.run.progress_file import FORKED
-from workbench.run.spec import RunSpec
+from miniapps.workbench.run.progress_file import FORKED
+from miniapps.workbench.run.spec import RunSpec
 
 KILLS = int(os.environ.get("MINIAPPS_KILLS", "5"))  # of each driver
 LIMIT_S = 15.0  # until nothing is left
@@ -56,7 +56,7 @@ TASKS = "create", "write", "flush", "finish"
 # The stop in the middle of writing, before or after a task.
 HOOK = """
 import os, time
-from workbench.run.checkpoint import Hdf5Checkpoints
+from miniapps.workbench.run.checkpoint import Hdf5Checkpoints
 usual, calls = Hdf5Checkpoints.{task}, [0]
 def stops(self, *given):
     calls[0] += 1

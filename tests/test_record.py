@@ -13,15 +13,15 @@ import pytest
 import support
 
 import miniapps
-from devices import system
-from drivers.agreements import Wish
-from drivers.descriptor import Balancing, Options
-from drivers.outcome import Outcome
+from miniapps.devices import system
+from miniapps.drivers.agreements import Wish
+from miniapps.drivers.descriptor import Balancing, Options
+from miniapps.drivers.outcome import Outcome
 from miniapps.parameters import InputError
-from workbench import environment
-from workbench.exit_status import STOPPED, VALID, WRONG
-from workbench.run import record
-from workbench.run.spec import RunSpec
+from miniapps.workbench import environment
+from miniapps.workbench.exit_status import STOPPED, VALID, WRONG
+from miniapps.workbench.run import record
+from miniapps.workbench.run.spec import RunSpec
 
 PES, STEPS, WARMUP = 6, 4, 2
 OF_SERIAL = Options()

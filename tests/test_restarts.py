@@ -14,14 +14,14 @@ import pytest
 import support
 from test_checkpoints import RUNS, damaged, record
 
-from drivers import agreements
-from workbench.cli import spec_of
-from workbench.exit_status import FAILED
-from workbench.run import checkpoint, launch, monitor, processes, restarts
-from workbench.run.checkpoint import read_checkpoint
-from workbench.run.launch import Ended
-from workbench.run.revalidation import contradiction
-from workbench.run.spec import RunSpec
+from miniapps.drivers import agreements
+from miniapps.workbench.cli import spec_of
+from miniapps.workbench.exit_status import FAILED
+from miniapps.workbench.run import checkpoint, launch, monitor, processes, restarts
+from miniapps.workbench.run.checkpoint import read_checkpoint
+from miniapps.workbench.run.launch import Ended
+from miniapps.workbench.run.revalidation import contradiction
+from miniapps.workbench.run.spec import RunSpec
 
 DEATHS = int(os.environ.get("MINIAPPS_KILLS", "5"))  # in each run; 50 by hand
 EVERY = 10  # steps between checkpoints
@@ -34,7 +34,7 @@ CASES = {
 # What the first PE does that comes to it: after some CPU time a signal ends it, or it stops.
 HOOK = """
 import os, signal
-from workbench.run.progress_file import ProgressFile
+from miniapps.workbench.run.progress_file import ProgressFile
 def dies():
     try:
         os.close(os.open({mark!r}, os.O_CREAT | os.O_EXCL))

@@ -15,15 +15,15 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from support import ROOT
 
-import drivers
+from miniapps import drivers
 import miniapps
-from drivers.schedule import VERSION, Event, Schedule, read_schedule
+from miniapps.drivers.schedule import VERSION, Event, Schedule, read_schedule
 from miniapps.json_input import parsed
 from miniapps.parameters import InputError, Number
-from workbench.cli import build_parser
-from workbench.run.revalidation import objection
-from workbench.run.spec import RunSpec
-from workbench.study.options import expanded, study_of
+from miniapps.workbench.cli import build_parser
+from miniapps.workbench.run.revalidation import objection
+from miniapps.workbench.run.spec import RunSpec
+from miniapps.workbench.study.options import expanded, study_of
 
 few = settings(
     max_examples=25,

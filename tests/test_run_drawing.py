@@ -18,12 +18,12 @@ from drawn import in_hex, settings_of_a_user
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from test_drawn_runs import FIELD, by_hand
 
-from drivers.timing import COMPUTE, PACK, ROW, SLICE, SYNC
+from miniapps.drivers.timing import COMPUTE, PACK, ROW, SLICE, SYNC
 from miniapps.parameters import InputError
-from workbench.show import captions, marks, plots, trace
-from workbench.show.marks import BEYOND, blank_figure, styled
-from workbench.show.plots import COLOURS
-from workbench.show.saved import SavedRun
+from miniapps.workbench.show import captions, marks, plots, trace
+from miniapps.workbench.show.marks import BEYOND, blank_figure, styled
+from miniapps.workbench.show.plots import COLOURS
+from miniapps.workbench.show.saved import SavedRun
 
 
 def run_of(loads: Any, pes: Any = None, count: int = 1, **more: Any) -> SavedRun:

@@ -18,12 +18,12 @@ import support
 from test_drawn_runs import FIELD, by_hand
 from test_run_drawing import run_of
 
-from drivers.timing import COMPUTE, KIND_NAMES, ROW, SLICE, SYNC
+from miniapps.drivers.timing import COMPUTE, KIND_NAMES, ROW, SLICE, SYNC
 from miniapps.parameters import InputError
-from workbench.show import reading, saved, saved_claims, trajectory, xyz
-from workbench.show.saved import SavedRun, periods_of_steps
-from workbench.show.saved_claims import LARGEST, MISSING, broken_claim
-from workbench.show.trajectory import Trajectory
+from miniapps.workbench.show import reading, saved, saved_claims, trajectory, xyz
+from miniapps.workbench.show.saved import SavedRun, periods_of_steps
+from miniapps.workbench.show.saved_claims import LARGEST, MISSING, broken_claim
+from miniapps.workbench.show.trajectory import Trajectory
 
 # Claims -------------------------------------------------------------------------------------------
 

@@ -11,15 +11,15 @@ import pytest
 from support import ROOT
 
 from miniapps.parameters import InputError
-from workbench.cli import build_parser, main
-from workbench.exit_status import VALID
-from workbench.run.schema import SCHEMA, upgraded
-from workbench.show.animation import write_animation
-from workbench.show.saved import SavedRun
-from workbench.study import report
-from workbench.study.campaign import Campaign, Writer
-from workbench.study.options import study_of
-from workbench.study.runner import header_of
+from miniapps.workbench.cli import build_parser, main
+from miniapps.workbench.exit_status import VALID
+from miniapps.workbench.run.schema import SCHEMA, upgraded
+from miniapps.workbench.show.animation import write_animation
+from miniapps.workbench.show.saved import SavedRun
+from miniapps.workbench.study import report
+from miniapps.workbench.study.campaign import Campaign, Writer
+from miniapps.workbench.study.options import study_of
+from miniapps.workbench.study.runner import header_of
 
 OUTPUT = ROOT / "tests/data/schema-1.h5"
 CAMPAIGN = ROOT / "tests/data/schema-1.jsonl"

@@ -25,12 +25,12 @@ from test_paraview import read
 from test_study_export import a_campaign
 from vtkmodules.util.numpy_support import vtk_to_numpy
 
-from communication import timing
-from communication.catalogue import CATALOGUE
-from workbench import api
-from workbench.comm import anatomy, results, text
-from workbench.show import paraview
-from workbench.study.export import seed_csv, tidy_csv
+from miniapps.communication import timing
+from miniapps.communication.catalogue import CATALOGUE
+from miniapps.workbench import api
+from miniapps.workbench.comm import anatomy, results, text
+from miniapps.workbench.show import paraview
+from miniapps.workbench.study.export import seed_csv, tidy_csv
 
 DT, CUTOFF = 0.001, 2.2
 ATOMS = f"--units argon --dt {DT} --trajectory 1 --thermo 1 --steps 3 --warmup 0"

@@ -18,19 +18,19 @@ import pytest
 import skips
 import support
 
-import drivers
+from miniapps import drivers
 import miniapps
 from miniapps import grid_faults
 from miniapps.faults import ACTED, Fault, replaced
 from miniapps.parameters import InputError
-from workbench.exit_status import VALID, WRONG
-from workbench.run import batch, launch
-from workbench.run.host_processes import HostProcesses
-from workbench.run.processes import SHARED, process_state, shared_files
-from workbench.run.progress_file import ProgressFile
-from workbench.selftest import command, faults, trials, warm
-from workbench.selftest.command import Asked, append
-from workbench.selftest.trials import Found, Trial, solve_here
+from miniapps.workbench.exit_status import VALID, WRONG
+from miniapps.workbench.run import batch, launch
+from miniapps.workbench.run.host_processes import HostProcesses
+from miniapps.workbench.run.processes import SHARED, process_state, shared_files
+from miniapps.workbench.run.progress_file import ProgressFile
+from miniapps.workbench.selftest import command, faults, trials, warm
+from miniapps.workbench.selftest.command import Asked, append
+from miniapps.workbench.selftest.trials import Found, Trial, solve_here
 
 APPS = ("jacobi2d", "stencil3d", "pic", "leanmd", "echo")
 LEAST = 80  # faults in all
@@ -174,11 +174,11 @@ def test_faults_of_gpu_kernels_import_no_kernel() -> None:
 
 CATALOGUE = """
 import json, sys
-from workbench.selftest import faults
+from miniapps.workbench.selftest import faults
 apps = "jacobi2d", "stencil3d", "pic", "leanmd"
 modules = {app: (faults.OF_GPUS, faults.module_of(app, "gpu")) for app in apps}
 listed = {app: sum(len(faults.listed(name)) for name in names) for app, names in modules.items()}
-found = {app: len(faults.of(app, "drivers.serial", "gpu")) for app in apps}
+found = {app: len(faults.of(app, "miniapps.drivers.serial", "gpu")) for app in apps}
 assert listed == found, "two faults of an app have one name"
 assert not any(name == "numba" or ".gpu." in f"{name}." for name in sys.modules)
 print(json.dumps(found))
@@ -201,14 +201,14 @@ def test_faults_of_gpu_kernels_are_made_and_taken_away(tmp_path: Path) -> None:
 SIMULATED = """
 import json, sys
 from pathlib import Path
-from workbench.selftest import faults, simulated, trials
+from miniapps.workbench.selftest import faults, simulated, trials
 simulated.begin()
 from miniapps.faults import replaced
 from miniapps.gpu_faults import edited, kernel_fault
 found = trials.trials(["jacobi2d"], ["serial"], None, Path(sys.argv[1]))
 mine = {t.fault: t for t in found if t.spec.device == "gpu"}
 name = "gpu: last thread idle"
-same = kernel_fault("kernels.{app}.gpu:SWEEP_ALL")(lambda one: edited(one, ("j < y1", "j < y1")))
+same = kernel_fault("miniapps.kernels.{app}.gpu:SWEEP_ALL")(lambda one: edited(one, ("j < y1", "j < y1")))
 said = []
 def tried(key):
     if mine[key].acted:
@@ -226,10 +226,10 @@ def wrong_words(right):
 with simulated.made_fast(faults.tiles_of("jacobi2d")):
     tried(None)
     tried(name)
-    with replaced("workbench.selftest.faults:of", other):
+    with replaced("miniapps.workbench.selftest.faults:of", other):
         tried(name)
     tried(None)
-    with replaced("kernels.jacobi2d.gpu:_sweep", wrong_words):
+    with replaced("miniapps.kernels.jacobi2d.gpu:_sweep", wrong_words):
         print(json.dumps(said))
 """
 

@@ -12,14 +12,14 @@ import pytest
 import support
 import verification
 
-import drivers
+from miniapps import drivers
 import miniapps
 from miniapps.parameters import InputError
-from workbench.exit_status import VALID, WRONG
-from workbench.selftest import altered, drawn, numbered
-from workbench.selftest.altered import RUN, Change, Tried, in_process
-from workbench.selftest.command import Asked, append_to
-from workbench.selftest.numbers import FAULTS
+from miniapps.workbench.exit_status import VALID, WRONG
+from miniapps.workbench.selftest import altered, drawn, numbered
+from miniapps.workbench.selftest.altered import RUN, Change, Tried, in_process
+from miniapps.workbench.selftest.command import Asked, append_to
+from miniapps.workbench.selftest.numbers import FAULTS
 
 LEAST = 150
 FILE = "drivers/outcome.py"

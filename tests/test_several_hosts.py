@@ -20,10 +20,10 @@ import skips
 import support
 import virtual_hosts
 
-from drivers import hosts as places
+from miniapps.drivers import hosts as places
 from miniapps.parameters import InputError
-from workbench.run import hosts as launching
-from workbench.run.versions import software
+from miniapps.workbench.run import hosts as launching
+from miniapps.workbench.run.versions import software
 
 PROGRAM = str(Path(sys.executable).with_name("miniapps"))
 APPS = ("jacobi2d", "stencil3d", "pic", "leanmd")

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 import support
 
-from devices.messages import HEADER_BYTES, packed, packed_empty
-from drivers import shared_memory
-from drivers.shared_memory import MOST_READERS, Handle, Pool, PoolView, Slot, slot_of
+from miniapps.devices.messages import HEADER_BYTES, packed, packed_empty
+from miniapps.drivers import shared_memory
+from miniapps.drivers.shared_memory import MOST_READERS, Handle, Pool, PoolView, Slot, slot_of
 from miniapps.contract import MessageError, checked_message
-from workbench.run.processes import shared_files
+from miniapps.workbench.run.processes import shared_files
 
 LEAST = 64  # bytes
 
@@ -187,7 +187,7 @@ def test_only_the_offered_memory_is_opened(pool: Pool, tmp_path: Path) -> None:
 
 READER = """
 import pickle, sys
-from drivers.shared_memory import PoolView
+from miniapps.drivers.shared_memory import PoolView
 offer, handle = pickle.load(sys.stdin.buffer)
 came = PoolView(offer, 1).open(handle)
 print(came.sum(), flush=True)
@@ -218,7 +218,7 @@ RULES = ("rules", "--size", "7x5", "--steps", "12", "--warmup", "2", "--odf", "2
 CHARM = ("--driver", "charm", "-n", "2")
 CHANGED = """
 import pathlib
-import drivers.shared_memory as shared
+from miniapps.drivers import shared_memory as shared
 shared.CAPACITY = {capacity}
 right = shared.Pool.lend
 def lend(self, message):

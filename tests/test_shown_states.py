@@ -15,10 +15,10 @@ from test_saved import atoms, file_of
 from miniapps.contract import Piece
 from miniapps.parameters import InputError
 from miniapps.quantities import describe
-from workbench.show import paraview, thumbnails
-from workbench.show.paraview import Column
-from workbench.show.saved import SavedRun
-from workbench.show.thumbnails import Thumbnails, cells_along, quantity_of, thumbnail_of
+from miniapps.workbench.show import paraview, thumbnails
+from miniapps.workbench.show.paraview import Column
+from miniapps.workbench.show.saved import SavedRun
+from miniapps.workbench.show.thumbnails import Thumbnails, cells_along, quantity_of, thumbnail_of
 
 POINTS = np.array([[0.0, 0.0], [4.0, 3.0], [3.5, 0.5]])
 IDS = np.array([7, 8, 9])

@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import miniapps as apps
-from devices.backend import Device
-from drivers import sim
-from drivers.engine import Engine, Phase
-from drivers.orders import Order, Recorder, Scheduled, Starved, order_of
-from drivers.schedule import Schedule, read_schedule
-from drivers.sim.driver import Network, SimEngine
+from miniapps.devices.backend import Device
+from miniapps.drivers import sim
+from miniapps.drivers.engine import Engine, Phase
+from miniapps.drivers.orders import Order, Recorder, Scheduled, Starved, order_of
+from miniapps.drivers.schedule import Schedule, read_schedule
+from miniapps.drivers.sim.driver import Network, SimEngine
 from miniapps.contract import AllReduce, Exchange, MessageError, Post
 from miniapps.decomposition import Layout
-from workbench.cli import main
+from miniapps.workbench.cli import main
 
 CUTS = {1: (5,), 2: (3, 2), 3: (1, 2, 2)}
 PAIRS = pytest.param("leanmd", {"decomposition": "pairs"}, marks=pytest.mark.slow)

@@ -23,12 +23,12 @@ from test_study_slurm import STAND_INS, forged, jobs, run_jobs
 
 import miniapps as apps
 from miniapps.parameters import InputError
-from workbench.run.revalidation import objection
-from workbench.study import slurm
-from workbench.study.campaign import Campaign
-from workbench.study.job_texts import CHECKPOINTS_TEXT
-from workbench.study.joined import joined
-from workbench.study.plan import NO_BALANCING
+from miniapps.workbench.run.revalidation import objection
+from miniapps.workbench.study import slurm
+from miniapps.workbench.study.campaign import Campaign
+from miniapps.workbench.study.job_texts import CHECKPOINTS_TEXT
+from miniapps.workbench.study.joined import joined
+from miniapps.workbench.study.plan import NO_BALANCING
 
 STOPPED = '{"valid": true, "stopped": {"step": 4, "by": "signal"}}'
 NAME = "trial-00-point-00"

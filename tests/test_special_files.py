@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import support
 
-from workbench.run import batch
+from miniapps.workbench.run import batch
 
 SPECIAL = "directory", "fifo", "socket", "loop"
 OUTPUTS = {

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from drivers.waits import Wait
-from workbench.run.progress_file import ProgressFile
-from workbench.run.stall import Stall
+from miniapps.drivers.waits import Wait
+from miniapps.workbench.run.progress_file import ProgressFile
+from miniapps.workbench.run.stall import Stall
 
 STEP_S = 3.0  # of a slow run
 PLACE = ("block", (0, 0))
@@ -17,8 +17,8 @@ PLACE = ("block", (0, 0))
 @pytest.fixture
 def progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProgressFile:
     """The progress file of a run of one PE, whose steps are made by `make_step`."""
-    monkeypatch.setattr("workbench.run.stall.ANSWER_S", 0.0)
-    monkeypatch.setattr("workbench.run.stall.STACK_S", 0.0)
+    monkeypatch.setattr("miniapps.workbench.run.stall.ANSWER_S", 0.0)
+    monkeypatch.setattr("miniapps.workbench.run.stall.STACK_S", 0.0)
     return ProgressFile(tmp_path / "progress", 1)
 
 
@@ -36,7 +36,7 @@ def steps_until(stall: Stall, monkeypatch: pytest.MonkeyPatch, steps: int) -> fl
     begin = stall.last_change
     for step in range(steps):
         now = begin + step * STEP_S
-        monkeypatch.setattr("workbench.run.progress_file.monotonic", lambda now=now: now)
+        monkeypatch.setattr("miniapps.workbench.run.progress_file.monotonic", lambda now=now: now)
         stall.progress.heartbeat(0, step)
         assert checked(stall, now, STEP_S) is None
     return begin + (steps - 1) * STEP_S

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.state_hash import digest, hash_cells, hash_rows
+from miniapps.kernels.state_hash import digest, hash_cells, hash_rows
 
 MASK = (1 << 64) - 1
 PINNED = "42f78d76d688e5fd7f481bd68003f0e7f0fe6b235c774b12abb8b765e176210e"

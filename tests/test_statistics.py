@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from workbench.study import laws, statistics
-from workbench.study.statistics import Interval
+from miniapps.workbench.study import laws, statistics
+from miniapps.workbench.study.statistics import Interval
 
 pytestmark = pytest.mark.filterwarnings("error")  # none may leak, not even where BCa is 0/0
 

@@ -18,10 +18,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import miniapps
-from devices.backend import Device
-from drivers.descriptor import Options
-from drivers.engine import Engine
-from kernels.halo.interface import box
+from miniapps.devices.backend import Device
+from miniapps.drivers.descriptor import Options
+from miniapps.drivers.engine import Engine
+from miniapps.kernels.halo.interface import box
 from miniapps import grid, grid_faults
 from miniapps.contract import Exchange, Measure
 from miniapps.decomposition import Layout
@@ -29,8 +29,8 @@ from miniapps.faults import Fault
 from miniapps.grid_block import GridBlock
 from miniapps.parameters import InputError
 from miniapps.stencil3d.problem import load_factor
-from workbench.run import record
-from workbench.run.spec import RunSpec
+from miniapps.workbench.run import record
+from miniapps.workbench.run.spec import RunSpec
 
 SIZES = {"jacobi2d": (13, 11), "stencil3d": (13, 11, 9)}
 GRIDS = {"jacobi2d": (3, 2), "stencil3d": (3, 2, 1)}

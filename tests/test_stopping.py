@@ -20,18 +20,18 @@ import support
 from test_checkpoints import RUNS, drawn_case, physics, record
 
 import miniapps
-from drivers import agreements
-from drivers.agreements import Agreements, Wish
-from drivers.job import Segment
+from miniapps.drivers import agreements
+from miniapps.drivers.agreements import Agreements, Wish
+from miniapps.drivers.job import Segment
 from miniapps.parameters import InputError
-from workbench.exit_status import STOPPED, WRONG
-from workbench.run import earlier
-from workbench.run.checkpoint import read_checkpoint
-from workbench.run.durations import Duration, duration
-from workbench.run.monitor import Monitor
-from workbench.run.progress_file import ProgressFile
-from workbench.run.record import status_of, summary
-from workbench.run.revalidation import MEASURED, contradiction, objection, steps_made
+from miniapps.workbench.exit_status import STOPPED, WRONG
+from miniapps.workbench.run import earlier
+from miniapps.workbench.run.checkpoint import read_checkpoint
+from miniapps.workbench.run.durations import Duration, duration
+from miniapps.workbench.run.monitor import Monitor
+from miniapps.workbench.run.progress_file import ProgressFile
+from miniapps.workbench.run.record import status_of, summary
+from miniapps.workbench.run.revalidation import MEASURED, contradiction, objection, steps_made
 
 TILED = {"jacobi2d": 2, "jacobi2d, float32": 2, "stencil3d": 1}  # steps per round; others: 1
 

@@ -27,15 +27,15 @@ from support import ROOT, refused, wait_for
 from miniapps import hdf5
 from miniapps.json_input import parsed
 from miniapps.parameters import InputError
-from workbench import cli
-from workbench.run.checkpoint import read_checkpoint
-from workbench.run.earlier import earlier_part
-from workbench.run.record import with_few_rounds
-from workbench.run.revalidation import objection
-from workbench.run.shapes import AMOUNT, COUNT, MOST, NUMBER, misfit
-from workbench.selftest.command import trials_in
-from workbench.study.campaign import Campaign
-from workbench.study.options import words_of_file
+from miniapps.workbench import cli
+from miniapps.workbench.run.checkpoint import read_checkpoint
+from miniapps.workbench.run.earlier import earlier_part
+from miniapps.workbench.run.record import with_few_rounds
+from miniapps.workbench.run.revalidation import objection
+from miniapps.workbench.run.shapes import AMOUNT, COUNT, MOST, NUMBER, misfit
+from miniapps.workbench.selftest.command import trials_in
+from miniapps.workbench.study.campaign import Campaign
+from miniapps.workbench.study.options import words_of_file
 
 CAMPAIGN = ROOT / "docs/results/jacobi2d-weak.jsonl"
 

@@ -16,7 +16,7 @@ import pytest
 import support
 from test_docs import links, named_paths
 
-import lessons
+from miniapps import lessons
 
 BUILD = support.ROOT / "docs" / "teaching" / "student_package.py"
 

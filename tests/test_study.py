@@ -21,14 +21,14 @@ from support import BIN, ROOT, execute
 import miniapps as apps
 from miniapps import tiling
 from miniapps.parameters import InputError
-from workbench import cli, environment
-from workbench.exit_status import VALID, WRONG
-from workbench.run import launch, record
-from workbench.study import noise, options, provenance, runner, tables, validation
-from workbench.study.campaign import Campaign, Writer
-from workbench.study.plan import CASE, Study
-from workbench.study.runner import Policy
-from workbench.study.statistics import mean_interval
+from miniapps.workbench import cli, environment
+from miniapps.workbench.exit_status import VALID, WRONG
+from miniapps.workbench.run import launch, record
+from miniapps.workbench.study import noise, options, provenance, runner, tables, validation
+from miniapps.workbench.study.campaign import Campaign, Writer
+from miniapps.workbench.study.plan import CASE, Study
+from miniapps.workbench.study.runner import Policy
+from miniapps.workbench.study.statistics import mean_interval
 
 POLICY = Policy(trials=3, until_ci=None, most_trials=20, pin=False, stall_s=None)
 TINY = ("--preset", "tiny", "--pes", "1,2", "--drivers", "mpi")

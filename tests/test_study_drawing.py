@@ -11,13 +11,13 @@ import pytest
 from drawn import between_trials, in_hex, titles
 from test_study_report import Canned
 
-from workbench.show.marks import styled
-from workbench.show.plots import COLOURS
-from workbench.study import analysis, drawing, figures, statistics
-from workbench.study.analysis import Result
-from workbench.study.drawing import OVERSUBSCRIBED
-from workbench.study.laws import Fit
-from workbench.study.statistics import Interval
+from miniapps.workbench.show.marks import styled
+from miniapps.workbench.show.plots import COLOURS
+from miniapps.workbench.study import analysis, drawing, figures, statistics
+from miniapps.workbench.study.analysis import Result
+from miniapps.workbench.study.drawing import OVERSUBSCRIBED
+from miniapps.workbench.study.laws import Fit
+from miniapps.workbench.study.statistics import Interval
 
 Given = tuple[str, int, list[float]]  # a driver, PEs, and the milliseconds of each trial
 

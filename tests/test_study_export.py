@@ -17,8 +17,8 @@ import pytest
 import support
 
 from miniapps.parameters import InputError
-from workbench.study.campaign import Campaign
-from workbench.study.export import (
+from miniapps.workbench.study.campaign import Campaign
+from miniapps.workbench.study.export import (
     FORMATS,
     SUFFIXES,
     export,
@@ -26,10 +26,10 @@ from workbench.study.export import (
     seed_csv,
     tidy_csv,
 )
-from workbench.study.plan import NO_BALANCING, Study
-from workbench.study.reframe import reframe_check
-from workbench.study.reframe import tolerance as tolerance_of
-from workbench.study.runner import header_of
+from miniapps.workbench.study.plan import NO_BALANCING, Study
+from miniapps.workbench.study.reframe import reframe_check
+from miniapps.workbench.study.reframe import tolerance as tolerance_of
+from miniapps.workbench.study.runner import header_of
 
 SOURCE = Path("campaign.jsonl")
 EXTRAP = Path(sys.executable).parents[1] / "extrap"

@@ -8,9 +8,9 @@ import pytest
 from drawn import between_trials
 from test_study_report import Canned
 
-from workbench.study import analysis, parts, statistics
-from workbench.study.analysis import Result
-from workbench.study.drawing import new_figure
+from miniapps.workbench.study import analysis, parts, statistics
+from miniapps.workbench.study.analysis import Result
+from miniapps.workbench.study.drawing import new_figure
 
 
 @pytest.fixture(autouse=True)

@@ -19,12 +19,12 @@ import support
 from support import ROOT, in_process
 
 from miniapps.parameters import InputError
-from workbench.run.record import DISTURBED
-from workbench.show.plots import COLOURS
-from workbench.study import analysis, drawing, figures, provenance, report, tables, validation
-from workbench.study.campaign import Campaign
-from workbench.study.cells import half_point, number, with_bounds
-from workbench.study.statistics import Interval, mean_interval
+from miniapps.workbench.run.record import DISTURBED
+from miniapps.workbench.show.plots import COLOURS
+from miniapps.workbench.study import analysis, drawing, figures, provenance, report, tables, validation
+from miniapps.workbench.study.campaign import Campaign
+from miniapps.workbench.study.cells import half_point, number, with_bounds
+from miniapps.workbench.study.statistics import Interval, mean_interval
 
 STEPS = 10
 HASH, OTHER_HASH = "1887" * 16, "beef" * 16

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import support
 
-from workbench.study import noise, runner
-from workbench.study.runner import Policy
+from miniapps.workbench.study import noise, runner
+from miniapps.workbench.study.runner import Policy
 
 QUIET = {"load_average": 0.0, "switches_per_s": 0.0, "waited": 0.0, "steal": 0.0}
 LIMIT = 0.5  # of a run's time that others may take; more than `noise.NOISY`

@@ -20,9 +20,9 @@ import skips
 import support
 
 from miniapps.parameters import InputError
-from workbench import environment
-from workbench.study import slurm
-from workbench.study.campaign import Campaign
+from miniapps.workbench import environment
+from miniapps.workbench.study import slurm
+from miniapps.workbench.study.campaign import Campaign
 
 STAND_INS = {
     "srun": """\

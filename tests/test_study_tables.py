@@ -9,11 +9,11 @@ import pytest
 from drawn import between_trials
 from test_study_report import Canned, cells
 
-from workbench.run.record import DISTURBED
-from workbench.study import analysis, statistics, tables, validation
-from workbench.study.campaign import Campaign
-from workbench.study.laws import Fit
-from workbench.study.statistics import Interval
+from miniapps.workbench.run.record import DISTURBED
+from miniapps.workbench.study import analysis, statistics, tables, validation
+from miniapps.workbench.study.campaign import Campaign
+from miniapps.workbench.study.laws import Fit
+from miniapps.workbench.study.statistics import Interval
 
 Points = list[tuple[int, list[float]]]  # PEs, and the milliseconds per step of each trial
 

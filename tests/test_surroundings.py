@@ -19,17 +19,17 @@ import h5py
 import pytest
 import support
 
-import workbench
-from devices.cpu import disk_cache, own_folder
-from devices.cpu.disk_cache import caching, checked, tell
+from miniapps import workbench
+from miniapps.devices.cpu import disk_cache, own_folder
+from miniapps.devices.cpu.disk_cache import caching, checked, tell
 from miniapps import tiling
-from workbench import cli
-from workbench.run import processes
-from workbench.run.processes import SHARED
+from miniapps.workbench import cli
+from miniapps.workbench.run import processes
+from miniapps.workbench.run.processes import SHARED
 
 FILES = caching.IndexDataCacheFile
 KERNEL = """
-from devices.cpu.compiler import njit
+from miniapps.devices.cpu.compiler import njit
 
 @njit("int64(int64)", cache=True)
 def double(n):
@@ -159,7 +159,7 @@ NOTE = """
 import atexit, os
 
 def note():
-    from devices.cpu.disk_cache import tell
+    from miniapps.devices.cpu.disk_cache import tell
     tell("a note")
 
 if "MINIAPPS_RUN_FOLDER" in os.environ:
@@ -366,7 +366,7 @@ def test_ctrl_c_ends_a_command_in_one_line(capsys, monkeypatch):
 def test_an_unexpected_error_is_no_wrong_result(tmp_path):
     """Mistake: status 1, Python's own, which here means that the result is wrong."""
     program = (
-        "import sys; from workbench import cli; cli.build_parser = lambda words: 1 / 0; "
+        "import sys; from miniapps.workbench import cli; cli.build_parser = lambda words: 1 / 0; "
         "sys.exit(cli.main(['list']))"
     )
     done = support.execute([sys.executable, "-c", program])

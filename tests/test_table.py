@@ -10,17 +10,17 @@ import pytest
 from support import ROOT
 
 import miniapps
-from workbench import demo, verify
-from workbench.cli import main
-from workbench.exit_status import VALID, WRONG
-from workbench.run.cases import Case
-from workbench.selftest import command
-from workbench.selftest.trials import Found, Trial
-from workbench.study import report
-from workbench.study.campaign import Campaign
-from workbench.study.provenance import commands_table, failures_table
-from workbench.study.tables import tables
-from workbench.table import Column, Table, fitted, labelled, lines
+from miniapps.workbench import demo, verify
+from miniapps.workbench.cli import main
+from miniapps.workbench.exit_status import VALID, WRONG
+from miniapps.workbench.run.cases import Case
+from miniapps.workbench.selftest import command
+from miniapps.workbench.selftest.trials import Found, Trial
+from miniapps.workbench.study import report
+from miniapps.workbench.study.campaign import Campaign
+from miniapps.workbench.study.provenance import commands_table, failures_table
+from miniapps.workbench.study.tables import tables
+from miniapps.workbench.table import Column, Table, fitted, labelled, lines
 
 WIDTH = 80
 KEY = re.compile(r"\b(?:[a-z]\w*_\w+|pes|odf\d*|config|\d+ci|amdahl|gustafson|usl)\b")

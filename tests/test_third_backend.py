@@ -9,15 +9,15 @@ import pytest
 import support
 from kernel_interfaces import differences, interface
 
-import devices
-import kernels
+from miniapps import devices
+from miniapps import kernels
 import kernels.halo
 import kernels.jacobi2d
 import miniapps
-from devices import backend
+from miniapps.devices import backend
 
 DEVICE = '''
-from devices.backend import Backend, Device
+from miniapps.devices.backend import Backend, Device
 
 DEVICE = "plain"
 
@@ -69,7 +69,7 @@ def sweep_tile(old, new, sweeps, x0, x1, y0, y1, grow):
         old, new = new, old
     return sweeps % 2
 '''
-HALO = "from kernels.halo.cpu import Halo as Halo\n"
+HALO = "from miniapps.kernels.halo.cpu import Halo as Halo\n"
 
 
 @pytest.fixture

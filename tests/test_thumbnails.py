@@ -12,10 +12,10 @@ import pytest
 import support
 
 import miniapps
-from drivers.engine import Engine
+from miniapps.drivers.engine import Engine
 from miniapps.contract import Piece
-from workbench.run.schema import extent_of
-from workbench.show.thumbnails import counts, density, share, sides_of, thumbnail_of
+from miniapps.workbench.run.schema import extent_of
+from miniapps.workbench.show.thumbnails import counts, density, share, sides_of, thumbnail_of
 
 SIZE = (100, 7, 5)
 FIELD = (

@@ -9,7 +9,7 @@ import pytest
 import support
 
 import miniapps
-from devices import system
+from miniapps.devices import system
 from miniapps import tiling
 from miniapps.decomposition import Layout
 

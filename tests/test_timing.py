@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 
 import miniapps
-from devices.cpu import host_memory
-from drivers import machine, timing
-from drivers.descriptor import Balancing
-from drivers.job import Job, Segment
-from drivers.timing import ROW, compute_per_pe, imbalance, paid_after, wall_of_rounds
-from workbench.run.output import Hdf5Store
-from workbench.show.thumbnails import Thumbnails
+from miniapps.devices.cpu import host_memory
+from miniapps.drivers import machine, timing
+from miniapps.drivers.descriptor import Balancing
+from miniapps.drivers.job import Job, Segment
+from miniapps.drivers.timing import ROW, compute_per_pe, imbalance, paid_after, wall_of_rounds
+from miniapps.workbench.run.output import Hdf5Store
+from miniapps.workbench.show.thumbnails import Thumbnails
 
 
 def two_pes() -> np.ndarray:

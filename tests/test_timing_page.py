@@ -9,7 +9,7 @@ from typing import Any
 
 from support import ROOT
 
-from drivers.timing import COMPUTE, PELog, Spans
+from miniapps.drivers.timing import COMPUTE, PELog, Spans
 
 CLOCK, REASON = "virtual_time", "only a reason, a meaning or a name"
 RUN, PES = f"{CLOCK}::a_run", f"{CLOCK}::parts_of_two_pes"

@@ -15,9 +15,9 @@ import pytest
 import support
 
 import miniapps as apps
-from devices.backend import Device
-from drivers.engine import Engine
-from drivers.timing import COMPUTE, PACK, PELog, Stepper
+from miniapps.devices.backend import Device
+from miniapps.drivers.engine import Engine
+from miniapps.drivers.timing import COMPUTE, PACK, PELog, Stepper
 from miniapps.contract import AllReduce, Collect, Pause, Post
 from miniapps.echo.block import EchoBlock
 from miniapps.jacobi2d.block import JacobiBlock
@@ -26,8 +26,8 @@ from miniapps.leanmd.block import LeanmdBlock
 from miniapps.leanmd.pairs import Cell, Compute
 from miniapps.pic.block import PicBlock
 from miniapps.stencil3d.block import StencilBlock
-from workbench.show.saved import SavedRun
-from workbench.show.trace import trace
+from miniapps.workbench.show.saved import SavedRun
+from miniapps.workbench.show.trace import trace
 
 DRIVERS = ["serial", "mpi", "charm"]
 

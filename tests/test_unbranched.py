@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import skips
 
-from devices.cpu.vectors import fma
+from miniapps.devices.cpu.vectors import fma
 
 
 @pytest.fixture

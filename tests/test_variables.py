@@ -7,10 +7,10 @@ import json
 import pytest
 import support
 
-from devices import variables
+from miniapps.devices import variables
 from miniapps import tiling
-from workbench import doctor, environment
-from workbench.run import hosts, record
+from miniapps.workbench import doctor, environment
+from miniapps.workbench.run import hosts, record
 
 SMALL = (
     "jacobi2d --size 9x11 --steps 3 --time-tile 2",

@@ -12,9 +12,9 @@ import skips
 
 import miniapps
 from miniapps.echo.block import EchoBlock
-from workbench import verify
-from workbench.run import batch
-from workbench.run.cases import Case, spec_of
+from miniapps.workbench import verify
+from miniapps.workbench.run import batch
+from miniapps.workbench.run.cases import Case, spec_of
 
 
 @pytest.mark.parametrize("app", miniapps.names())

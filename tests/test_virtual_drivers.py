@@ -27,7 +27,7 @@ from virtual_clocks import (  # the values; only `install` changes clocks
     UNPACK,
 )
 
-from drivers.timing import KIND_NAMES
+from miniapps.drivers.timing import KIND_NAMES
 
 WORDS = "jacobi2d --size 6x4 --pe-grid 2x1 --time-tile 1 --warmup 2 --steps 4 -n 2"
 STEPS, CELLS = 4, 6 * 4

@@ -19,21 +19,21 @@ import numpy as np
 import pytest
 import support
 
-from communication import actions, parts, settings, timing
-from communication.actions import Call, Split
-from communication.catalogue import CATALOGUE
-from communication.progress import Progress
-from communication.session import Session
-from communication.settings import Settings
-from workbench.comm import results, text
-from workbench.exit_status import VALID
-from workbench.run import launch
-from workbench.run import record as run_record
-from workbench.run.spec import RunSpec
-from workbench.study import analysis, export, noise, runner, tables
-from workbench.study.campaign import Campaign
-from workbench.study.plan import NO_BALANCING
-from workbench.study.runner import Policy
+from miniapps.communication import actions, parts, settings, timing
+from miniapps.communication.actions import Call, Split
+from miniapps.communication.catalogue import CATALOGUE
+from miniapps.communication.progress import Progress
+from miniapps.communication.session import Session
+from miniapps.communication.settings import Settings
+from miniapps.workbench.comm import results, text
+from miniapps.workbench.exit_status import VALID
+from miniapps.workbench.run import launch
+from miniapps.workbench.run import record as run_record
+from miniapps.workbench.run.spec import RunSpec
+from miniapps.workbench.study import analysis, export, noise, runner, tables
+from miniapps.workbench.study.campaign import Campaign
+from miniapps.workbench.study.plan import NO_BALANCING
+from miniapps.workbench.study.runner import Policy
 
 # The text of a run --------------------------------------------------------------------------------
 

@@ -26,21 +26,21 @@ import drivers.job
 import drivers.machine
 import drivers.timing
 import miniapps as apps
-from devices import backend, system
-from drivers.agreements import End
-from drivers.engine import Transport
-from drivers.job import Job
-from drivers.machine import Disturbance
-from drivers.outcome import Outcome, Part, joined
-from drivers.timing import KIND_NAMES, ROW, SLICE, SYNC, PELog
+from miniapps.devices import backend, system
+from miniapps.drivers.agreements import End
+from miniapps.drivers.engine import Transport
+from miniapps.drivers.job import Job
+from miniapps.drivers.machine import Disturbance
+from miniapps.drivers.outcome import Outcome, Part, joined
+from miniapps.drivers.timing import KIND_NAMES, ROW, SLICE, SYNC, PELog
 from miniapps.contract import Check, Measure
 from miniapps.grid_audit import GridAudit
 from miniapps.grid_block import GridBlock
-from workbench.cli import spec_of
-from workbench.run import batch, clocks, launch, record
-from workbench.run.revalidation import MEASURED
-from workbench.show import trace
-from workbench.show.saved import SavedRun
+from miniapps.workbench.cli import spec_of
+from miniapps.workbench.run import batch, clocks, launch, record
+from miniapps.workbench.run.revalidation import MEASURED
+from miniapps.workbench.show import trace
+from miniapps.workbench.show.saved import SavedRun
 
 EPOCH_S = 1e9  # since the epoch, when the virtual clock shows 0
 IMPORTS, COMPILING, BUILDING = 19.0, 7.0, 32.0  # of a run; BUILDING: of a block
@@ -363,7 +363,7 @@ def test_seconds_of_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 WRONG_UNIT = """
-import drivers.outcome as outcome
+from miniapps.drivers import outcome
 right = outcome.wall_of_rounds
 outcome.wall_of_rounds = lambda rows, rounds: 1000 * right(rows, rounds)
 """

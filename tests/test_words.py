@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import support
 
-from workbench.doctor import driver_works
-from workbench.lesson.command import list_lessons
-from workbench.run.cases import Case
-from workbench.run.record import summary
-from workbench.study.command import print_studies
+from miniapps.workbench.doctor import driver_works
+from miniapps.workbench.lesson.command import list_lessons
+from miniapps.workbench.run.cases import Case
+from miniapps.workbench.run.record import summary
+from miniapps.workbench.study.command import print_studies
 
 MOVED = {"step": 50, "imbalance_before": 1.7718, "imbalance_after": 1.0744, "seconds": 0.00923}
 
@@ -84,7 +84,7 @@ def test_the_list_of_lessons_says_how_to_begin(capsys: pytest.CaptureFixture[str
 def test_a_library_is_one_line_without_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches the blanks and line breaks that MPICH puts into its version."""
     record = {"versions": {"mpi": "MPICH Version:      5.0.2\nMore"}, "valid": True}
-    monkeypatch.setattr("workbench.doctor.solve", lambda spec: record)
+    monkeypatch.setattr("miniapps.workbench.doctor.solve", lambda spec: record)
     found = driver_works(Case("mpi").can)
     assert found.found.endswith("messages arrive; MPICH Version: 5.0.2 More")
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import support
 
-from workbench.cli import main
-from workbench.exit_status import BAD_INPUT
-from workbench.show import saved
+from miniapps.workbench.cli import main
+from miniapps.workbench.exit_status import BAD_INPUT
+from miniapps.workbench.show import saved
 
 ATOMS = "leanmd --preset minimal"
 

@@ -20,9 +20,9 @@ import conditions
 from mutation.files import NUMBERS as OF_NUMBERS
 from mutation.files import PHYSICS, matching
 
-from workbench.run.stall import IDLE
-from workbench.selftest import numbered
-from workbench.selftest.trials import ran_out_of_time
+from miniapps.workbench.run.stall import IDLE
+from miniapps.workbench.selftest import numbered
+from miniapps.workbench.selftest.trials import ran_out_of_time
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/verification.md"

@@ -14,9 +14,9 @@ import drivers.engine
 import drivers.job
 import drivers.machine
 import drivers.timing
-from devices import backend, system
-from drivers.job import Job
-from drivers.timing import PELog
+from miniapps.devices import backend, system
+from miniapps.drivers.job import Job
+from miniapps.drivers.timing import PELog
 from miniapps.grid_audit import GridAudit
 from miniapps.grid_block import GridBlock
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from workbench import inherited
-from workbench.exit_status import BAD_INPUT
+from miniapps.workbench import inherited
+from miniapps.workbench.exit_status import BAD_INPUT
 
 STARTED = ["lesson", "take-part"], ["lesson", "inside"]  # many times, each for a short time
 PACKAGES = ("devices", "kernels", "miniapps", "drivers", "communication", "lessons")
@@ -79,12 +79,12 @@ def main() -> int:
     Ctrl-C waits until the modules are imported, as some cannot be interrupted: `cli.main` lets it.
     """
     inherited.prepare()
-    from workbench import environment
+    from miniapps.workbench import environment
 
     # Before NumPy is imported, as its library then starts its threads, and a process with threads
     # cannot be isolated.
     environment.one_thread()
-    from drivers import garbage
+    from miniapps.drivers import garbage
 
     gc.set_threshold(*garbage.RARELY)
     try:
@@ -96,9 +96,9 @@ def main() -> int:
 def carry_out() -> int:
     """Carry out the command line, which needs few of the modules for some commands."""
     if sys.argv[1:3] in STARTED:
-        from workbench.lesson import started
+        from miniapps.workbench.lesson import started
 
         return started.main(sys.argv[2])
-    from workbench import cli
+    from miniapps.workbench import cli
 
     return cli.main()

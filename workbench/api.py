@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import drivers
+from miniapps import drivers
 import miniapps
-from drivers.descriptor import pip_install
-from drivers.job import RunError
+from miniapps.drivers.descriptor import pip_install
+from miniapps.drivers.job import RunError
 from miniapps.parameters import InputError, require, shown
-from workbench.cli import build_parser
-from workbench.environment import variables_kept
-from workbench.exit_status import BAD_INPUT
-from workbench.run import launch, record, restarts
-from workbench.run.execute import check_fits, check_restarts, require_pinnable
-from workbench.run.processes import signals_kept
-from workbench.run.scratch import scratch_folder
-from workbench.run.spec import RunSpec
-from workbench.show import captions
-from workbench.study.campaign import Campaign
-from workbench.study.export import tidy_row
-from workbench.study.titles import machine_of, title_of
+from miniapps.workbench.cli import build_parser
+from miniapps.workbench.environment import variables_kept
+from miniapps.workbench.exit_status import BAD_INPUT
+from miniapps.workbench.run import launch, record, restarts
+from miniapps.workbench.run.execute import check_fits, check_restarts, require_pinnable
+from miniapps.workbench.run.processes import signals_kept
+from miniapps.workbench.run.scratch import scratch_folder
+from miniapps.workbench.run.spec import RunSpec
+from miniapps.workbench.show import captions
+from miniapps.workbench.study.campaign import Campaign
+from miniapps.workbench.study.export import tidy_row
+from miniapps.workbench.study.titles import machine_of, title_of
 
 if TYPE_CHECKING:
     import pandas

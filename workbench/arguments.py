@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import drivers
-from drivers.descriptor import Driver
+from miniapps import drivers
+from miniapps.drivers.descriptor import Driver
 from miniapps.parameters import Number, Share, integer, shown
 
 SECONDS = Number(zero=False)  # of --stall

@@ -15,14 +15,14 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import drivers
+from miniapps import drivers
 import miniapps
-from drivers.descriptor import Balancing
-from drivers.exits import error_of
+from miniapps.drivers.descriptor import Balancing
+from miniapps.drivers.exits import error_of
 from miniapps.parameters import InputError, one_line, require
-from workbench import environment, inherited, standard_output
-from workbench.arguments import add_app_options, add_driver_options, add_options, add_stall
-from workbench.commands import (
+from miniapps.workbench import environment, inherited, standard_output
+from miniapps.workbench.arguments import add_app_options, add_driver_options, add_options, add_stall
+from miniapps.workbench.commands import (
     add_adversary,
     add_checkpoint,
     add_comm,
@@ -38,13 +38,13 @@ from workbench.commands import (
     add_study,
     add_verify,
 )
-from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED
-from workbench.inherited import OutputError
-from workbench.parser import Parser, Prints, chosen, command_parser, print_version
-from workbench.run.processes import end_by_signals
+from miniapps.workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED
+from miniapps.workbench.inherited import OutputError
+from miniapps.workbench.parser import Parser, Prints, chosen, command_parser, print_version
+from miniapps.workbench.run.processes import end_by_signals
 
 if TYPE_CHECKING:
-    from workbench.run.spec import RunSpec
+    from miniapps.workbench.run.spec import RunSpec
 
 OF_ONE_LAUNCH = (
     *("json", "launcher", "stall", "pin", "no_launch", "dry_run"),
@@ -89,14 +89,14 @@ def status_of(arguments: Sequence[str] | None) -> int:
         require_folder()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         if arguments[:1] == ["resume"]:
-            from workbench.resume import expanded as to_run
+            from miniapps.workbench.resume import expanded as to_run
 
             arguments = to_run(arguments[1:])
         if arguments[:1] and arguments[0] not in LAUNCHED:
             end_by_signals()
         arguments = with_names_of_apps(arguments)
         if arguments[:1] == ["study"]:
-            from workbench.study.options import expanded
+            from miniapps.workbench.study.options import expanded
 
             arguments = ["study", *expanded(arguments[1:])]
         options = build_parser(arguments).parse_args(arguments)
@@ -111,7 +111,7 @@ def status_of(arguments: Sequence[str] | None) -> int:
     except OutputError:
         raise
     except Exception as error:
-        from workbench.errors import explained
+        from miniapps.workbench.errors import explained
 
         print(f"miniapps: {explained(error)}", file=sys.stderr)
         return FAILED  # 1, Python's own status, means a wrong result
@@ -197,7 +197,7 @@ def _add_run(commands: Any, arguments: Sequence[str]) -> None:
 
 def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
     """Add the options that all apps share, and those of single drivers."""
-    from workbench.run.spec import RunSpec
+    from miniapps.workbench.run.spec import RunSpec
 
     add_options(parser, RunSpec)
     add_options(parser, Balancing)
@@ -219,7 +219,7 @@ def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
 
 
 def _run(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench.run import execute as run
+    from miniapps.workbench.run import execute as run
 
     return run.run(options, runtime)
 
@@ -240,7 +240,7 @@ def _add_batch(commands: Any, arguments: Sequence[str]) -> None:
 
 
 def _batch(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench.run import batch
+    from miniapps.workbench.run import batch
 
     if options.no_launch:
         return batch.take_part()
@@ -269,8 +269,8 @@ COMMANDS: dict[str, Callable[[Any, Sequence[str]], None]] = {
 
 def spec_of(words: list[str]) -> RunSpec:
     """The run that a command line requests. Raises InputError."""
-    from workbench.run.execute import check_fits
-    from workbench.run.spec import RunSpec
+    from miniapps.workbench.run.execute import check_fits
+    from miniapps.workbench.run.spec import RunSpec
 
     asked = words[:1] == ["run"] and len(words) > 1 and not {"-h", "--help"} & {*words}
     require(asked, "batch", shlex.join(words), "must be `run APP ...`")

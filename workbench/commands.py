@@ -11,13 +11,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import drivers
+from miniapps import drivers
 import miniapps
 from miniapps.parameters import Number, require
-from workbench.arguments import add_app_options, add_former, add_number, add_options, typed
-from workbench.exit_status import FAILED, VALID
-from workbench.parser import chosen, command_parser
-from workbench.table import width
+from miniapps.workbench.arguments import add_app_options, add_former, add_number, add_options, typed
+from miniapps.workbench.exit_status import FAILED, VALID
+from miniapps.workbench.parser import chosen, command_parser
+from miniapps.workbench.table import width
 
 PLOT_EXAMPLES = """examples:
   miniapps run pic --output run.h5 && miniapps plot run.h5
@@ -77,7 +77,7 @@ def add_new(commands: Any, arguments: Sequence[str]) -> None:
 
 
 def _new(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench import new
+    from miniapps.workbench import new
 
     print(*new.new(options.name, options.folder), sep="\n")
     return VALID
@@ -102,7 +102,7 @@ def add_checkpoint(commands: Any, arguments: Sequence[str]) -> None:
 
 
 def _checkpoint(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench import resume
+    from miniapps.workbench import resume
 
     return resume.checkpoint(options.file, options.json)
 
@@ -124,7 +124,7 @@ def add_verify(commands: Any, arguments: Sequence[str]) -> None:
 
 
 def _verify(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench import verify
+    from miniapps.workbench import verify
 
     act = partial(verify.verify, full=options.full, device=options.device)
     return _for_apps(options.apps, act)
@@ -148,8 +148,8 @@ def add_adversary(commands: Any, arguments: Sequence[str]) -> None:
 
 
 def _add_adversary_options(parser: argparse.ArgumentParser, problem: Any) -> None:
-    from workbench.adversary import command
-    from workbench.run.spec import RunSpec
+    from miniapps.workbench.adversary import command
+    from miniapps.workbench.run.spec import RunSpec
 
     add_options(parser, RunSpec, ("steps", "pe_grid"))
     add = parser.add_argument_group("search").add_argument
@@ -173,14 +173,14 @@ def _add_adversary_options(parser: argparse.ArgumentParser, problem: Any) -> Non
 
 
 def _adversary(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench.adversary import command
+    from miniapps.workbench.adversary import command
 
     return command.adversary(options)
 
 
 def add_selftest(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps selftest`."""
-    from workbench.selftest.drawn import part_or_number
+    from miniapps.workbench.selftest.drawn import part_or_number
 
     parser = command_parser(
         commands,
@@ -210,7 +210,7 @@ def add_selftest(commands: Any, arguments: Sequence[str]) -> None:
 
 
 def _selftest(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench.selftest import command
+    from miniapps.workbench.selftest import command
 
     def act(apps: list[str]) -> int:
         asked = command.Asked(
@@ -238,7 +238,7 @@ def add_study(commands: Any, arguments: Sequence[str]) -> None:
         None,
     )
     if arguments[:1] == ["study"]:
-        from workbench.study import command
+        from miniapps.workbench.study import command
 
         command.add_commands(parser, arguments)
 
@@ -248,7 +248,7 @@ def add_comm(commands: Any, arguments: Sequence[str]) -> None:
     help = "communication benchmarks, named as in OMB: latency, bw, allreduce ..."
     parser = command_parser(commands, "comm", help, "", None)
     if arguments[:1] == ["comm"]:
-        from workbench.comm import command
+        from miniapps.workbench.comm import command
 
         command.add_comm_options(parser)
         parser.set_defaults(command=command.comm)
@@ -260,7 +260,7 @@ def add_lesson(commands: Any, arguments: Sequence[str]) -> None:
     help = "exercises in parallel programming, checked bit for bit"
     parser = command_parser(commands, "lesson", help, "", None)
     if arguments[:1] == ["lesson"]:
-        from workbench.lesson import command
+        from miniapps.workbench.lesson import command
 
         command.add_commands(parser)
 
@@ -277,7 +277,7 @@ def add_doctor(commands: Any, arguments: Sequence[str]) -> None:
 
 
 def _doctor(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench import doctor
+    from miniapps.workbench import doctor
 
     return doctor.doctor()
 
@@ -307,7 +307,7 @@ def add_plot(commands: Any, arguments: Sequence[str]) -> None:
 
 
 def _plot(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench.show import animation, paraview, plots, trace, xyz
+    from miniapps.workbench.show import animation, paraview, plots, trace, xyz
 
     source, written = options.file, []
     animated = options.animation
@@ -338,7 +338,7 @@ def add_diff(commands: Any, arguments: Sequence[str]) -> None:
 
 
 def _diff(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench import diff
+    from miniapps.workbench import diff
 
     return diff.diff(*(getattr(options, name) for name in ("A.h5", "B.h5")))
 
@@ -357,6 +357,6 @@ def add_demo(commands: Any, arguments: Sequence[str]) -> None:
 
 
 def _demo(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench import demo
+    from miniapps.workbench import demo
 
     return demo.demo(options.folder)

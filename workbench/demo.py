@@ -15,16 +15,16 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-import drivers
+from miniapps import drivers
 import miniapps
-from workbench import environment
-from workbench.exit_status import FAILED, VALID, WRONG
-from workbench.plural import counted
-from workbench.run.batch import Result, solve_all
-from workbench.run.cases import Case, spec_of
-from workbench.run.record import DISTURBED, disturbed
-from workbench.run.replaced import write_text
-from workbench.show.demo_figure import draw, named
+from miniapps.workbench import environment
+from miniapps.workbench.exit_status import FAILED, VALID, WRONG
+from miniapps.workbench.plural import counted
+from miniapps.workbench.run.batch import Result, solve_all
+from miniapps.workbench.run.cases import Case, spec_of
+from miniapps.workbench.run.record import DISTURBED, disturbed
+from miniapps.workbench.run.replaced import write_text
+from miniapps.workbench.show.demo_figure import draw, named
 
 SCALING, UNEVEN = "demo", "uneven"  # presets
 ODF = 8

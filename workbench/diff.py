@@ -14,19 +14,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kernels.state_hash import WORDS
+from miniapps.kernels.state_hash import WORDS
 from miniapps.decomposition import Layout, split
 from miniapps.hdf5 import damage, require_stored
 from miniapps.parameters import InputError, require
 from miniapps.saved import NOBODY
-from workbench.exit_status import VALID, WRONG
-from workbench.plural import counted
-from workbench.run.checkpoint import fixed_parameters, is_checkpoint, read_checkpoint
-from workbench.run.hashes import grid_of
-from workbench.run.revalidation import steps_made
-from workbench.show.reading import opened, read_rows, require_survivable
-from workbench.show.saved import record_in
-from workbench.table import fitted, width
+from miniapps.workbench.exit_status import VALID, WRONG
+from miniapps.workbench.plural import counted
+from miniapps.workbench.run.checkpoint import fixed_parameters, is_checkpoint, read_checkpoint
+from miniapps.workbench.run.hashes import grid_of
+from miniapps.workbench.run.revalidation import steps_made
+from miniapps.workbench.show.reading import opened, read_rows, require_survivable
+from miniapps.workbench.show.saved import record_in
+from miniapps.workbench.table import fitted, width
 
 FINE = 1 << 20  # parts of an extent that is not a number of cells
 

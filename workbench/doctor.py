@@ -18,18 +18,18 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import drivers
-from devices import system, variables
-from devices.cuda import driver_info as nvidia
-from drivers.descriptor import Driver, pip_install, program
+from miniapps import drivers
+from miniapps.devices import system, variables
+from miniapps.devices.cuda import driver_info as nvidia
+from miniapps.drivers.descriptor import Driver, pip_install, program
 from miniapps.parameters import InputError
-from workbench import environment
-from workbench.exit_status import FAILED, VALID
-from workbench.plural import counted
-from workbench.run import record, versions
-from workbench.run.batch import solve
-from workbench.run.cases import Case, spec_of
-from workbench.run.processes import remove_orphans
+from miniapps.workbench import environment
+from miniapps.workbench.exit_status import FAILED, VALID
+from miniapps.workbench.plural import counted
+from miniapps.workbench.run import record, versions
+from miniapps.workbench.run.batch import solve
+from miniapps.workbench.run.cases import Case, spec_of
+from miniapps.workbench.run.processes import remove_orphans
 
 GPU_PACKAGES = {"numba-cuda": ("numba-cuda",), "CuPy": ("cupy-cuda13x", "cupy")}
 ASK_LIMIT_S = 60

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from devices import system, variables
+from miniapps.devices import system, variables
 
 CORES_VARIABLE = "MINIAPPS_CORES"  # set by the launching process for the PEs
 SET_VARIABLE = "MINIAPPS_SET"  # likewise: `set_variables` of the launching process

@@ -7,10 +7,10 @@ import sys
 import traceback
 from pathlib import Path
 
-from devices import system
-from drivers.crashes import Crash
-from drivers.exits import AppExit
-from drivers.job import RunError
+from miniapps.devices import system
+from miniapps.drivers.crashes import Crash
+from miniapps.drivers.exits import AppExit
+from miniapps.drivers.job import RunError
 from miniapps.contract import CheckpointError, MessageError, StepError
 
 LOG = "MINIAPPS_LOG"  # environment variable: also show tracebacks, and what launchers print

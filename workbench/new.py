@@ -9,7 +9,7 @@ from pathlib import Path
 
 import miniapps
 from miniapps.parameters import InputError, require
-from workbench.run.replaced import write_text
+from miniapps.workbench.run.replaced import write_text
 
 SKELETON = Path(__file__).with_name("skeleton")
 CALLED, FOLDER = "advect", Path("apps")

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from miniapps.parameters import InputError, one_line
-from workbench.exit_status import BAD_INPUT
-from workbench.table import width
+from miniapps.workbench.exit_status import BAD_INPUT
+from miniapps.workbench.table import width
 
 DISTRIBUTION = "parallel-miniapps"
 

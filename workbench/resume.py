@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from workbench.exit_status import VALID
-from workbench.plural import counted
-from workbench.run.checkpoint import Resumed, read_checkpoint
+from miniapps.workbench.exit_status import VALID
+from miniapps.workbench.plural import counted
+from miniapps.workbench.run.checkpoint import Resumed, read_checkpoint
 
 # Options that are as before unless one of these is given.
 UNLESS: Mapping[str, tuple[str, ...]] = {

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from workbench.inherited import output
+from miniapps.workbench.inherited import output
 
 NAMES, NUMBERS = ("stdout", "stderr"), (1, 2)
 

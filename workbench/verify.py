@@ -16,15 +16,15 @@ from dataclasses import replace
 from rich.console import Console
 from rich.table import Table
 
-import drivers
+from miniapps import drivers
 import miniapps
-from drivers.descriptor import Driver
+from miniapps.drivers.descriptor import Driver
 from miniapps.problem import Variant
-from workbench.exit_status import VALID, WRONG
-from workbench.run import batch
-from workbench.run.cases import Case, spec_of
-from workbench.run.checkpoint import offers_checkpoints
-from workbench.run.scratch import scratch_folder
+from miniapps.workbench.exit_status import VALID, WRONG
+from miniapps.workbench.run import batch
+from miniapps.workbench.run.cases import Case, spec_of
+from miniapps.workbench.run.checkpoint import offers_checkpoints
+from miniapps.workbench.run.scratch import scratch_folder
 
 COUNTS = (1, 2, 3, 4, 6)  # of ranks with one block each, or of blocks in one process
 PES = (1, 2, 3)  # with several blocks on each

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from communication import Runtime
-from communication.catalogue import CATALOGUE, NEIGHBORS
+from miniapps.communication import Runtime
+from miniapps.communication.catalogue import CATALOGUE, NEIGHBORS
 
 CHANNEL, PROXY, FUTURE, GROUP, SECTION = "channel", "proxy", "future", "group", "section"
 CORE, CHANNEL_PICKLED, PROXY_PICKLED = "core", "channel pickled", "proxy pickled"
@@ -40,7 +40,7 @@ def _lacks() -> Mapping[str, str]:
 RUNTIME = Runtime(
     driver="charm",
     title="Charm4Py",
-    file="communication.charm.runtime",
+    file="miniapps.communication.charm.runtime",
     buffers=("numpy",),
     buffers_why="Charm4Py copies NumPy arrays, but no bytearrays; its wheel takes no GPU's memory",
     lacks=_lacks(),

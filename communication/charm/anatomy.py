@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from charm4py import charm
 
-from communication.anatomy import BUFFERS, COPIES, HEADER, LIBRARY, OWN, PICKLING, PYTHON
-from communication.charm import (
+from miniapps.communication.anatomy import BUFFERS, COPIES, HEADER, LIBRARY, OWN, PICKLING, PYTHON
+from miniapps.communication.charm import (
     CHANNEL,
     CHANNEL_PICKLED,
     CORE,
@@ -31,10 +31,10 @@ from communication.charm import (
     TAKEN,
     TAKEN_PICKLED,
 )
-from communication.charm.core import Core, Sides, copied, nothing, unpacked
-from communication.charm.lines import LINES
-from communication.pairs import Line, Listed
-from communication.parts import (
+from miniapps.communication.charm.core import Core, Sides, copied, nothing, unpacked
+from miniapps.communication.charm.lines import LINES
+from miniapps.communication.pairs import Line, Listed
+from miniapps.communication.parts import (
     LOOPS,
     US,
     Anatomy,
@@ -47,10 +47,10 @@ from communication.parts import (
     fastest_loop,
     repeated,
 )
-from communication.pattern import difference
-from communication.progress import Progress
-from communication.settings import Settings
-from drivers.job import RunError
+from miniapps.communication.pattern import difference
+from miniapps.communication.progress import Progress
+from miniapps.communication.settings import Settings
+from miniapps.drivers.job import RunError
 
 NOTES = (
     "library: messages that are packed already, from process to process; it contains Charm++'s "

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from charm4py import Reducer, charm
 
-from communication.actions import Action, Call, Split, moves_of
-from communication.buffers import Data
-from communication.catalogue import OVERLAP, Benchmark
-from communication.charm import SECTION
-from communication.charm.chare import BROADCAST, PE, TOTAL
-from communication.movement import ROOT
+from miniapps.communication.actions import Action, Call, Split, moves_of
+from miniapps.communication.buffers import Data
+from miniapps.communication.catalogue import OVERLAP, Benchmark
+from miniapps.communication.charm import SECTION
+from miniapps.communication.charm.chare import BROADCAST, PE, TOTAL
+from miniapps.communication.movement import ROOT
 
 Ends = tuple[Callable[[], Any], Callable[[Any], Any]]  # to start, and to wait for what that gave
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from charm4py import charm
 
-from communication.charm.chare import PE, Mail
+from miniapps.communication.charm.chare import PE, Mail
 
 Packed = tuple[bytes, Any]  # what `charm.packMsg` gives
 Read = Callable[[Any, int], Any]  # gets a message that came, and where its arrays begin

@@ -8,10 +8,10 @@ from typing import Any
 
 from charm4py import Channel, charm
 
-from communication.charm import CHANNEL, FUTURE, PROXY
-from communication.charm.chare import PE
-from communication.movement import leads
-from communication.pairs import Line
+from miniapps.communication.charm import CHANNEL, FUTURE, PROXY
+from miniapps.communication.charm.chare import PE
+from miniapps.communication.movement import leads
+from miniapps.communication.pairs import Line
 
 
 class Proxy:

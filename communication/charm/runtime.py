@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from charm4py import Group, charm, coro
 
-from communication.charm.chare import PE
-from communication.charm.world import Ranks
-from communication.session import World
-from communication.settings import Settings
-from drivers.charm import output
-from drivers.charm.pe import fail
-from drivers.descriptor import Options
+from miniapps.communication.charm.chare import PE
+from miniapps.communication.charm.world import Ranks
+from miniapps.communication.session import World
+from miniapps.communication.settings import Settings
+from miniapps.drivers.charm import output
+from miniapps.drivers.charm.pe import fail
+from miniapps.drivers.descriptor import Options
 
 __all__ = ["fail", "run"]
 

@@ -6,16 +6,16 @@ from typing import Any
 
 from charm4py import Reducer, charm
 
-from communication import pairs
-from communication.actions import Action, Function
-from communication.buffers import Data
-from communication.catalogue import PAIRS, Benchmark
-from communication.charm import RUNTIME, collectives
-from communication.charm.chare import PE
-from communication.charm.lines import LINES
-from communication.movement import ROOT, leads, partner
-from communication.progress import Progress
-from communication.settings import Settings
+from miniapps.communication import pairs
+from miniapps.communication.actions import Action, Function
+from miniapps.communication.buffers import Data
+from miniapps.communication.catalogue import PAIRS, Benchmark
+from miniapps.communication.charm import RUNTIME, collectives
+from miniapps.communication.charm.chare import PE
+from miniapps.communication.charm.lines import LINES
+from miniapps.communication.movement import ROOT, leads, partner
+from miniapps.communication.progress import Progress
+from miniapps.communication.settings import Settings
 
 REPEAT_S = 0.5  # between two calls of a function that is called again and again
 
@@ -67,6 +67,6 @@ class Ranks:
 
     def anatomy(self, settings: Settings, progress: Progress) -> dict[str, Any]:
         """Whole calls and their parts; see `communication.charm.anatomy`."""
-        from communication.charm.anatomy import CharmAnatomy
+        from miniapps.communication.charm.anatomy import CharmAnatomy
 
         return CharmAnatomy(self, settings, progress).measured()

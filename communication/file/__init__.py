@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from communication import Runtime
-from communication.buffers import HOST
-from communication.catalogue import CATALOGUE
+from miniapps.communication import Runtime
+from miniapps.communication.buffers import HOST
+from miniapps.communication.catalogue import CATALOGUE
 
 TREE, FLAT = "tree", "flat"
 MESSAGES = frozenset({"latency", "bw", "bibw", "multi_lat", "mbw_mr"})
@@ -17,7 +17,7 @@ REASON = "the file driver has barrier and allreduce, and trees for bcast and gat
 RUNTIME = Runtime(
     driver="file",
     title="File",
-    file="communication.file.runtime",
+    file="miniapps.communication.file.runtime",
     buffers=HOST,
     buffers_why="files are written from a host's memory",
     lacks=MappingProxyType({name: REASON for name in CATALOGUE if name not in MADE}),

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from communication.actions import Call, moves_of
-from communication.buffers import Data, as_bytes
-from communication.catalogue import WORD, Benchmark
-from communication.file import TREE
-from communication.movement import ROOT
-from drivers.file.group import Group
+from miniapps.communication.actions import Call, moves_of
+from miniapps.communication.buffers import Data, as_bytes
+from miniapps.communication.catalogue import WORD, Benchmark
+from miniapps.communication.file import TREE
+from miniapps.communication.movement import ROOT
+from miniapps.drivers.file.group import Group
 
 
 class Branch(NamedTuple):

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from communication.file.collectives import branch
-from communication.movement import ROOT
+from miniapps.communication.file.collectives import branch
+from miniapps.communication.movement import ROOT
 
 MessageCost = Callable[[int], float]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from communication.file.world import Ranks
-from communication.session import World
-from communication.settings import Settings
-from drivers.file import FileOptions
-from drivers.file.driver import fail, joined_group
+from miniapps.communication.file.world import Ranks
+from miniapps.communication.session import World
+from miniapps.communication.settings import Settings
+from miniapps.drivers.file import FileOptions
+from miniapps.drivers.file.driver import fail, joined_group
 
 __all__ = ["fail", "run"]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from communication import pairs
-from communication.actions import Action, Function
-from communication.buffers import Data, as_bytes
-from communication.catalogue import PAIRS, Benchmark
-from communication.file import RUNTIME, collectives
-from communication.movement import leads, partner
-from communication.settings import Settings
-from drivers.file.group import Group
+from miniapps.communication import pairs
+from miniapps.communication.actions import Action, Function
+from miniapps.communication.buffers import Data, as_bytes
+from miniapps.communication.catalogue import PAIRS, Benchmark
+from miniapps.communication.file import RUNTIME, collectives
+from miniapps.communication.movement import leads, partner
+from miniapps.communication.settings import Settings
+from miniapps.drivers.file.group import Group
 
 
 class Arrays:

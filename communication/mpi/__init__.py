@@ -2,9 +2,9 @@
 
 from types import MappingProxyType
 
-from communication import Runtime
-from communication.buffers import KINDS
-from communication.settings import LEVELS
+from miniapps.communication import Runtime
+from miniapps.communication.buffers import KINDS
+from miniapps.communication.settings import LEVELS
 
 OBJECTS = frozenset({"latency", "bw", "bibw", "multi_lat", "mbw_mr"})
 COLLECTIVES = frozenset({"allgather", "alltoall", "bcast", "gather", "scatter"})
@@ -15,7 +15,7 @@ C, SPEC, ARRAY, IN_BAND, OUT_OF_BAND, LINK = "c", "spec", "array", "in band", "o
 RUNTIME = Runtime(
     driver="mpi",
     title="MPI",
-    file="communication.mpi.runtime",
+    file="miniapps.communication.mpi.runtime",
     buffers=KINDS,
     pickles=OBJECTS | COLLECTIVES | REDUCTIONS | NEIGHBORS,
     out_of_band=OBJECTS | COLLECTIVES,

@@ -18,15 +18,15 @@ import numpy as np
 from mpi4py import MPI
 from mpi4py.util import pkl5
 
-from communication.anatomy import BUFFERS, COPIES, HEADER, PICKLING, PYTHON
-from communication.mpi import ARRAY, IN_BAND, LINK, OUT_OF_BAND, RUNTIME, SPEC, C
-from communication.mpi.in_c import InC, compiled
-from communication.parts import Anatomy, Parts, PingPong, Way, fastest
-from communication.progress import Progress
-from communication.settings import Settings
-from devices.messages import packed
-from drivers.headers import HEAD, enveloped, kind_of, phase_code, read_kind
-from drivers.mpi.links import Link
+from miniapps.communication.anatomy import BUFFERS, COPIES, HEADER, PICKLING, PYTHON
+from miniapps.communication.mpi import ARRAY, IN_BAND, LINK, OUT_OF_BAND, RUNTIME, SPEC, C
+from miniapps.communication.mpi.in_c import InC, compiled
+from miniapps.communication.parts import Anatomy, Parts, PingPong, Way, fastest
+from miniapps.communication.progress import Progress
+from miniapps.communication.settings import Settings
+from miniapps.devices.messages import packed
+from miniapps.drivers.headers import HEAD, enveloped, kind_of, phase_code, read_kind
+from miniapps.drivers.mpi.links import Link
 from miniapps.contract import Peer
 
 TAG = 7

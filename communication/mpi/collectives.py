@@ -14,10 +14,10 @@ from typing import Any
 
 from mpi4py import MPI
 
-from communication.actions import Action, Call, Split, moves_of
-from communication.buffers import Data
-from communication.catalogue import OVERLAP, Benchmark
-from communication.movement import ROOT, Block
+from miniapps.communication.actions import Action, Call, Split, moves_of
+from miniapps.communication.buffers import Data
+from miniapps.communication.catalogue import OVERLAP, Benchmark
+from miniapps.communication.movement import ROOT, Block
 
 NEIGHBOR, PERSISTENT = "neighbor_", "_persistent"
 NUMBERS = MPI.UINT32_T  # what reductions add

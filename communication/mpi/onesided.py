@@ -12,10 +12,10 @@ from typing import Any, cast
 import numpy as np
 from mpi4py import MPI
 
-from communication.actions import RECEIVE, SEND, Action, Call, Window
-from communication.buffers import Data
-from communication.catalogue import Benchmark
-from communication.movement import Block
+from miniapps.communication.actions import RECEIVE, SEND, Action, Call, Window
+from miniapps.communication.buffers import Data
+from miniapps.communication.catalogue import Benchmark
+from miniapps.communication.movement import Block
 
 ORIGIN, TARGET = 0, 1
 NUMBERS = MPI.UINT32_T  # what accumulates add

@@ -8,10 +8,10 @@ from typing import Any
 
 from mpi4py import MPI
 
-from communication.actions import BOTH, RECEIVE, SEND, Action, Call, Window
-from communication.buffers import Data
-from communication.catalogue import Benchmark
-from communication.movement import leads, partner
+from miniapps.communication.actions import BOTH, RECEIVE, SEND, Action, Call, Window
+from miniapps.communication.buffers import Data
+from miniapps.communication.catalogue import Benchmark
+from miniapps.communication.movement import leads, partner
 
 TAG, ACK_TAG = 1, 2
 

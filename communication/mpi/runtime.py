@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from communication.buffers import DEVICE
-from communication.session import World
-from communication.settings import Settings
-from drivers.descriptor import Options
-from drivers.job import RunError
-from drivers.mpi.gpu_aware import gpu_aware
+from miniapps.communication.buffers import DEVICE
+from miniapps.communication.session import World
+from miniapps.communication.settings import Settings
+from miniapps.drivers.descriptor import Options
+from miniapps.drivers.job import RunError
+from miniapps.drivers.mpi.gpu_aware import gpu_aware
 
 
 def run(settings: Settings, own: Options, session: Callable[[World], int]) -> int:
@@ -18,7 +18,7 @@ def run(settings: Settings, own: Options, session: Callable[[World], int]) -> in
 
     if settings.thread_level is not None:
         mpi4py.rc.thread_level = settings.thread_level
-    from communication.mpi.world import Ranks
+    from miniapps.communication.mpi.world import Ranks
 
     ranks = Ranks(settings)
     if settings.buffer in DEVICE:
@@ -30,6 +30,6 @@ def run(settings: Settings, own: Options, session: Callable[[World], int]) -> in
 
 def fail(status: int) -> None:
     """End all ranks."""
-    from drivers.mpi.driver import fail
+    from miniapps.drivers.mpi.driver import fail
 
     fail(status)

@@ -12,13 +12,13 @@ from typing import Any
 from mpi4py import MPI
 from mpi4py.util import pkl5
 
-from communication.actions import Action, Function
-from communication.buffers import Data
-from communication.catalogue import Benchmark
-from communication.movement import neighbors
-from communication.mpi import collectives, onesided, pt2pt
-from communication.progress import Progress
-from communication.settings import OUT_OF_BAND, Settings
+from miniapps.communication.actions import Action, Function
+from miniapps.communication.buffers import Data
+from miniapps.communication.catalogue import Benchmark
+from miniapps.communication.movement import neighbors
+from miniapps.communication.mpi import collectives, onesided, pt2pt
+from miniapps.communication.progress import Progress
+from miniapps.communication.settings import OUT_OF_BAND, Settings
 
 LEVELS: Mapping[int, str] = MappingProxyType(
     {
@@ -71,6 +71,6 @@ class Ranks:
 
     def anatomy(self, settings: Settings, progress: Progress) -> dict[str, Any]:
         """Whole calls and their parts; see `communication.mpi.anatomy`."""
-        from communication.mpi.anatomy import MPIAnatomy
+        from miniapps.communication.mpi.anatomy import MPIAnatomy
 
         return MPIAnatomy(self, settings, progress).measured()

@@ -1,6 +1,6 @@
 """The CPU as a device; Numba's compiler and vector instructions for its kernels."""
 
-from devices.backend import Backend
+from miniapps.devices.backend import Backend
 
 DEVICE = "cpu"
 

@@ -18,7 +18,7 @@ import numba.core.options
 from numba import njit as njit
 from numba import vectorize as vectorize
 
-from devices.cpu.disk_cache import use_checked_files
+from miniapps.devices.cpu.disk_cache import use_checked_files
 
 
 def _use_full_vectors() -> None:

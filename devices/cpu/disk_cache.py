@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 from numba.core import caching
 
-from devices.cpu import own_folder
+from miniapps.devices.cpu import own_folder
 
 SUM_BYTES = hashlib.sha256().digest_size
 

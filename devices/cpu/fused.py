@@ -6,8 +6,8 @@ do.
 
 from __future__ import annotations
 
-from devices.cpu.compiler import vectorize
-from devices.cpu.vectors import fma
+from miniapps.devices.cpu.compiler import vectorize
+from miniapps.devices.cpu.vectors import fma
 
 
 @vectorize(["float32(float32, float32, float32)", "float64(float64, float64, float64)"], cache=True)

@@ -7,7 +7,7 @@ import resource
 import shutil
 from pathlib import Path
 
-from devices import system
+from miniapps.devices import system
 
 SHARED = Path("/dev/shm")  # where Linux has the files of memory that processes share
 COUNTERS = Path("/proc/vmstat")  # of the kernel

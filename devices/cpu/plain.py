@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from devices.cpu.fused import fused
-from devices.cpu.vectors import WIDTH
+from miniapps.devices.cpu.fused import fused
+from miniapps.devices.cpu.vectors import WIDTH
 
 
 def broadcast(scalar: Any) -> np.ndarray:
@@ -131,5 +131,5 @@ def replace_intrinsics() -> None:
     For ``NUMBA_DISABLE_JIT``, where ``njit`` compiles nothing; `fused` is compiled even then.
     """
     for name in ("prefetch", "quads", "vectors"):
-        sys.modules[f"devices.cpu.{name}"] = sys.modules[__name__]
+        sys.modules[f"miniapps.devices.cpu.{name}"] = sys.modules[__name__]
     np.seterr(all="ignore")

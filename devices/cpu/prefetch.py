@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from devices.cpu.vectors import pointer
+from miniapps.devices.cpu.vectors import pointer
 
 READ, KEEP_FROM_L2, DATA = 0, 2, 1  # LLVM's numbers
 

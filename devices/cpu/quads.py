@@ -16,7 +16,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from devices.cpu.vectors import INT32, INTS, LINE_OF, Lanes, operation, pointer, repeat
+from miniapps.devices.cpu.vectors import INT32, INTS, LINE_OF, Lanes, operation, pointer, repeat
 
 FLOATS, WHOLES = LINE_OF[types.float32], LINE_OF[types.int32]
 LANES = range(WHOLES.width)

@@ -7,6 +7,6 @@ DEVICE = "gpu"
 
 def create() -> Any:
     """Return the backend of this process. Raises DeviceUnavailable if its packages are missing."""
-    from devices.cuda.backend import CudaBackend
+    from miniapps.devices.cuda.backend import CudaBackend
 
     return CudaBackend()

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from devices.backend import Backend, Device, DeviceUnavailable
-from devices.cuda import memory, streams
-from devices.cuda.buffers import MessageBuffer, MessageView, Spare, stage
-from devices.cuda.compiler import declared
-from devices.cuda.toolkit import Toolkit, chosen, require, retire
+from miniapps.devices.backend import Backend, Device, DeviceUnavailable
+from miniapps.devices.cuda import memory, streams
+from miniapps.devices.cuda.buffers import MessageBuffer, MessageView, Spare, stage
+from miniapps.devices.cuda.compiler import declared
+from miniapps.devices.cuda.toolkit import Toolkit, chosen, require, retire
 
 
 class Slot:
@@ -235,7 +235,7 @@ class CudaBackend(Backend):
         if module in self.compiled or self.toolkit.missing() is not None:
             return
         self.compiled.add(module)  # every block asks for it
-        packages = module.__name__, "kernels.stencils", "devices.cuda"
+        packages = module.__name__, "miniapps.kernels.stencils", "miniapps.devices.cuda"
         for name, loaded in list(sys.modules.items()):
             if any(name == package or name.startswith(f"{package}.") for package in packages):
                 self.toolkit.compile_all(declared(loaded).values())

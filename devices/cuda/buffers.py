@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from devices.cuda import memory, streams
-from devices.messages import HEADER_BYTES, DeviceMessage, DeviceMessages, Envelope
+from miniapps.devices.cuda import memory, streams
+from miniapps.devices.messages import HEADER_BYTES, DeviceMessage, DeviceMessages, Envelope
 
 SPARE = 4  # arrays that a block keeps
 

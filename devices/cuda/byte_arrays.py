@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from devices.cuda import toolkit
-from devices.cuda.compiler import cuda
+from miniapps.devices.cuda import toolkit
+from miniapps.devices.cuda.compiler import cuda
 
 
 class ByteArrays:

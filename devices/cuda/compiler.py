@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from devices.backend import DeviceUnavailable
+from miniapps.devices.backend import DeviceUnavailable
 
 if importlib.util.find_spec("numba_cuda") is None:
     raise DeviceUnavailable("numba-cuda is not installed; pip install 'parallel-miniapps[gpu]'")
@@ -101,7 +101,7 @@ def blocks(count: int, threads: int) -> int:
 # The compiler fuses a product and a sum into one rounding wherever it can. `mul` keeps a product
 # apart, so that a kernel has the bits of its CPU counterpart; `fma` requests the fusion.
 if simulated():
-    from devices.cpu.fused import fused as fma
+    from miniapps.devices.cpu.fused import fused as fma
 
     @inlined
     def mul(a, b):  # type: ignore[no-untyped-def]

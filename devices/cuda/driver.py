@@ -25,8 +25,8 @@ from cuda.bindings import driver as _driver
 from numba.core import sigutils
 from numba.cuda.core import caching
 
-from devices.cpu.disk_cache import use_checked_files
-from devices.cuda.compiler import Kernel
+from miniapps.devices.cpu.disk_cache import use_checked_files
+from miniapps.devices.cuda.compiler import Kernel
 
 driver: Any = _driver
 ROOT = Path(__file__).parents[2]

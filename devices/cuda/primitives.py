@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from devices.backend import Array
-from devices.cuda.compiler import WARP, blocks, cuda, inlined, kernel
-from devices.cuda.memory import empty
+from miniapps.devices.backend import Array
+from miniapps.devices.cuda.compiler import WARP, blocks, cuda, inlined, kernel
+from miniapps.devices.cuda.memory import empty
 
 THREADS = 256  # of a thread block
 FEW_THREADS = 64  # where threads take unequal time: a thread block ends with its slowest thread

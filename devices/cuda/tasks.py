@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from devices.cuda import memory
-from devices.cuda.compiler import Kernel, cuda, inlined
-from devices.cuda.launches import Launch
+from miniapps.devices.cuda import memory
+from miniapps.devices.cuda.compiler import Kernel, cuda, inlined
+from miniapps.devices.cuda.launches import Launch
 
 FIRST, ACROSS, DOWN, WORDS = range(4)  # columns of the table; the words are the last
 TABLE = "uint64, uint64[:, ::1]"  # how many tasks, and their table: what `task_here` takes

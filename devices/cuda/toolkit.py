@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from devices.backend import DeviceUnavailable
-from devices.cuda import driver_info, streams
-from devices.cuda.compiler import Kernel, cuda, simulated
+from miniapps.devices.backend import DeviceUnavailable
+from miniapps.devices.cuda import driver_info, streams
+from miniapps.devices.cuda.compiler import Kernel, cuda, simulated
 
 CHOICE = "MINIAPPS_CUDA_TOOLKIT"  # names another toolkit, as module:class
 Launcher = Callable[[tuple[Any, ...]], Callable[..., None]]  # of (blocks, threads, stream)
@@ -196,7 +196,7 @@ class Simulator(Toolkit):
 
         The kernel's options are about machine code, which there is none of.
         """
-        importlib.import_module("devices.cuda.turns").take_turns()  # imported where numba simulates
+        importlib.import_module("miniapps.devices.cuda.turns").take_turns()  # imported where numba simulates
         return cuda.jit(list(kernel.signatures))(kernel.function).__getitem__
 
     def new_stream(self) -> Any:
@@ -232,7 +232,7 @@ class Nvidia(Toolkit):
     @cached_property
     def driver(self) -> Any:
         """The module `devices.cuda.driver`; the simulator does without its packages."""
-        return importlib.import_module("devices.cuda.driver")
+        return importlib.import_module("miniapps.devices.cuda.driver")
 
     @cached_property
     def cupy(self) -> Any:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numba.cuda.simulator import kernel, kernelapi
 
-from devices.cuda.barriers import has_barrier
+from miniapps.devices.cuda.barriers import has_barrier
 
 
 class Thread(kernel.BlockThread):  # type: ignore[misc]  # numba has no types

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from devices.cuda.compiler import (
+from miniapps.devices.cuda.compiler import (
     bits,
     estimate,
     estimate_in_single,

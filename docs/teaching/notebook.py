@@ -12,7 +12,7 @@ from typing import Any
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-import lessons
+from miniapps import lessons
 
 RUNTIME = "mpi4py"
 INTRODUCTION = """# Lessons in parallel Python

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Set
 from os.path import normpath
 from pathlib import Path
 
-from lessons.mistakes import SUFFIX, source
+from miniapps.lessons.mistakes import SUFFIX, source
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = "lessons-in-parallel-python"

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from drivers.charm.balancers import BALANCERS, TREE_FILE, runtime_options
-from drivers.charm.datagrams import transport_options
-from drivers.descriptor import (
+from miniapps.drivers.charm.balancers import BALANCERS, TREE_FILE, runtime_options
+from miniapps.drivers.charm.datagrams import transport_options
+from miniapps.drivers.descriptor import (
     Asked,
     Balancing,
     Driver,
@@ -20,7 +20,7 @@ from drivers.descriptor import (
     listed,
     pip_install,
 )
-from drivers.hosts import IN_FOLDER, NODES, REMOTE_SHELL, Place, one_by_one
+from miniapps.drivers.hosts import IN_FOLDER, NODES, REMOTE_SHELL, Place, one_by_one
 from miniapps.parameters import parameter, require
 
 SHARED_FROM = 1 << 16  # bytes; shorter messages are as fast in datagrams
@@ -107,7 +107,7 @@ def job_command(words: str, pes: int, options: Options) -> str:
 
 def _in_shell(options: list[str]) -> str:
     """The runtime's options in a job script, which looks up the path of TreeLB's file."""
-    program = "import drivers.charm.balancers as b; print(b.TREE_FILE)"
+    program = "from miniapps.drivers.charm import balancers as b; print(b.TREE_FILE)"
     path = f'"$("$PYTHON" -c {shlex.quote(program)})"'
     return " ".join(path if word == str(TREE_FILE) else shlex.quote(word) for word in options)
 
@@ -123,7 +123,7 @@ def _install() -> str:
 DRIVER = Driver(
     name="charm",
     summary="several blocks per PE that migrate, Charm4Py",
-    file="drivers.charm.driver",
+    file="miniapps.drivers.charm.driver",
     without="no over-decomposition and no load balancing",
     modules=("charm4py", "charmrun"),
     install=_install(),

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from charm4py import Chare, Future, Reducer, charm
 
-from drivers.charm import CharmOptions
-from drivers.charm.pe import PE
-from drivers.engine import Runner
-from drivers.exits import error_of
-from drivers.job import Job, Segment
-from drivers.reduction import packed_value, result_of
+from miniapps.drivers.charm import CharmOptions
+from miniapps.drivers.charm.pe import PE
+from miniapps.drivers.engine import Runner
+from miniapps.drivers.exits import error_of
+from miniapps.drivers.job import Job, Segment
+from miniapps.drivers.reduction import packed_value, result_of
 from miniapps.contract import (
     SETUP,
     AllReduce,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from devices import system
+from miniapps.devices import system
 
 WINDOW = 32  # datagrams that the layer sends before it waits; its default
 DEFAULT_BYTES = 1400

@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 from charm4py import Array, Future, Group, charm
 
-from drivers.agreements import Agreements, End, Wish
-from drivers.charm import CharmOptions, output
-from drivers.charm.chare import BlockChare
-from drivers.charm.pe import FAILED, PE, fail
-from drivers.checkpoints import Checkpoints, require_state
-from drivers.exits import error_of
-from drivers.job import Job, RunError, Segment, Watcher
-from drivers.outcome import Outcome, Report, joined
-from drivers.shares import Share
-from kernels.state_hash import WORDS
+from miniapps.drivers.agreements import Agreements, End, Wish
+from miniapps.drivers.charm import CharmOptions, output
+from miniapps.drivers.charm.chare import BlockChare
+from miniapps.drivers.charm.pe import FAILED, PE, fail
+from miniapps.drivers.checkpoints import Checkpoints, require_state
+from miniapps.drivers.exits import error_of
+from miniapps.drivers.job import Job, RunError, Segment, Watcher
+from miniapps.drivers.outcome import Outcome, Report, joined
+from miniapps.drivers.shares import Share
+from miniapps.kernels.state_hash import WORDS
 from miniapps.contract import SETUP
 
 __all__ = ["fail", "run"]
@@ -58,7 +58,7 @@ def run_all(runs: Iterable[tuple[Job[CharmOptions], Report]], watcher: Watcher) 
         charm.exit(status)
 
     output.keep()
-    charm.start(main, modules=["drivers.charm.pe", "drivers.charm.chare"])
+    charm.start(main, modules=["miniapps.drivers.charm.pe", "miniapps.drivers.charm.chare"])
     return 0
 
 

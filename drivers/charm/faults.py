@@ -7,25 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from drivers.shared_memory import READERS, Handle
+from miniapps.drivers.shared_memory import READERS, Handle
 from miniapps.contract import SETUP
 from miniapps.faults import ACTED, Fault, catalogue, fault, replaced, rounded
 
-CHARE = "drivers.charm.chare:BlockChare"
-MAIL = "drivers.charm.mail:Mail"
-OFFER = "drivers.charm.payloads:Payloads.offer"
-SENT = "drivers.charm.payloads:Payloads.sent"
-RECEIVED = "drivers.charm.payloads:Payloads.received"
-RECLAIM = "drivers.shared_memory:Pool._reclaim"
+CHARE = "miniapps.drivers.charm.chare:BlockChare"
+MAIL = "miniapps.drivers.charm.mail:Mail"
+OFFER = "miniapps.drivers.charm.payloads:Payloads.offer"
+SENT = "miniapps.drivers.charm.payloads:Payloads.sent"
+RECEIVED = "miniapps.drivers.charm.payloads:Payloads.received"
+RECLAIM = "miniapps.drivers.shared_memory:Pool._reclaim"
 MISTAKE_AT = 4  # step
 
 
-@fault("drivers.charm.driver:_execute")
+@fault("miniapps.drivers.charm.driver:_execute")
 def another_number_of_pes(right: Any) -> Any:
     """The run is made on fewer PEs than were asked for."""
 
     def execute(job: Any, *more: Any) -> Any:
-        with replaced("drivers.charm.driver:charm.numPes", lambda numbers: lambda: 1):
+        with replaced("miniapps.drivers.charm.driver:charm.numPes", lambda numbers: lambda: 1):
             return right(job, *more)
 
     return execute
@@ -43,7 +43,7 @@ def never_balanced(right: Any) -> Any:
     return balance
 
 
-@fault("drivers.charm.driver:_advance")
+@fault("miniapps.drivers.charm.driver:_advance")
 def last_step_left_out(right: Any) -> Any:
     """The timed steps end one step early."""
 
@@ -88,7 +88,7 @@ def sum_added_twice(right: Any) -> Any:
     return put_sum
 
 
-@fault("drivers.charm.mail:checked_messages", conditional=True)
+@fault("miniapps.drivers.charm.mail:checked_messages", conditional=True)
 def sent_in_single_precision(right: Any) -> Any:
     """Messages are rounded to float32 when the block has posted them."""
 
@@ -108,7 +108,7 @@ def sent_as_of_the_next_step(right: Any) -> Any:
     return send
 
 
-@fault("drivers.charm.chare:result_of", conditional=True)
+@fault("miniapps.drivers.charm.chare:result_of", conditional=True)
 def reduction_of_one_chare(right: Any) -> Any:
     """A reduction is the chare's own value."""
 

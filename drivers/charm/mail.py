@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from devices.messages import Allocate, DeviceMessage, plain_envelope
+from miniapps.devices.messages import Allocate, DeviceMessage, plain_envelope
 from miniapps.contract import Place, Post, PostSum, checked_messages
 
 Route = tuple[str, int, Any]  # an edge's other end: kind and number of the block, its edge

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from devices.messages import Allocate, plain_envelope
-from drivers.charm import MOST_BYTES
-from drivers.job import RunError
-from drivers.shared_memory import Handle, Offer, Pool, PoolView, unusable
+from miniapps.devices.messages import Allocate, plain_envelope
+from miniapps.drivers.charm import MOST_BYTES
+from miniapps.drivers.job import RunError
+from miniapps.drivers.shared_memory import Handle, Offer, Pool, PoolView, unusable
 
 
 def require_countable(what: str, nbytes: int) -> None:

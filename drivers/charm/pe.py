@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 from charm4py import Chare, Future, Reducer, charm
 
-from drivers.audits import Auditor
-from drivers.charm import CharmOptions, output, yielding
-from drivers.charm.mail import Mail
-from drivers.charm.payloads import Payloads, pickled_bytes, require_countable
-from drivers.checkpoints import Part as CheckpointPart
-from drivers.checkpoints import words_of_state
-from drivers.crashes import watch_crashes
-from drivers.engine import audits_before, write_state
-from drivers.exits import end_at_once, error_of
-from drivers.job import Job, Segment, Store, Watcher
-from drivers.outcome import Part
-from drivers.shares import Share
-from drivers.timing import PELog, answer_batches
-from drivers.waits import Wait, wait_of
+from miniapps.drivers.audits import Auditor
+from miniapps.drivers.charm import CharmOptions, output, yielding
+from miniapps.drivers.charm.mail import Mail
+from miniapps.drivers.charm.payloads import Payloads, pickled_bytes, require_countable
+from miniapps.drivers.checkpoints import Part as CheckpointPart
+from miniapps.drivers.checkpoints import words_of_state
+from miniapps.drivers.crashes import watch_crashes
+from miniapps.drivers.engine import audits_before, write_state
+from miniapps.drivers.exits import end_at_once, error_of
+from miniapps.drivers.job import Job, Segment, Store, Watcher
+from miniapps.drivers.outcome import Part
+from miniapps.drivers.shares import Share
+from miniapps.drivers.timing import PELog, answer_batches
+from miniapps.drivers.waits import Wait, wait_of
 from miniapps.contract import Batch, MessageError, Place
 
 FAILED = 3  # exit status

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from drivers import slurm
-from drivers.descriptor import Asked, Driver, Launcher, Options, Start, listed
-from drivers.file import launch
-from drivers.hosts import REMOTE_SHELL, Hosts
+from miniapps.drivers import slurm
+from miniapps.drivers.descriptor import Asked, Driver, Launcher, Options, Start, listed
+from miniapps.drivers.file import launch
+from miniapps.drivers.hosts import REMOTE_SHELL, Hosts
 from miniapps.parameters import InputError, parameter, require
 
 
@@ -83,7 +83,7 @@ SHARED_BYTES = 2 * 4096
 DRIVER = Driver(
     name="file",
     summary="one block per rank, messages are files in a shared folder",
-    file="drivers.file.driver",
+    file="miniapps.drivers.file.driver",
     without="no runs on several ranks without MPI",
     example="--driver file -n 4",
     options=FileOptions,

@@ -16,13 +16,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from drivers.engine import Runner
-from drivers.file import FileOptions, around, launch
-from drivers.file.group import Group
-from drivers.file.links import Folder, Link
-from drivers.job import Job, RunError, Watcher
-from drivers.outcome import Report, joined
-from drivers.ranks import RankTransport, run_block
+from miniapps.drivers.engine import Runner
+from miniapps.drivers.file import FileOptions, around, launch
+from miniapps.drivers.file.group import Group
+from miniapps.drivers.file.links import Folder, Link
+from miniapps.drivers.job import Job, RunError, Watcher
+from miniapps.drivers.outcome import Report, joined
+from miniapps.drivers.ranks import RankTransport, run_block
 from miniapps.contract import Edge, Peer
 
 PATH = "staged", "files hold no device memory"  # how messages that lie on a GPU travel

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from drivers.rank_faults import body_from_the_header, own_value
+from miniapps.drivers.rank_faults import body_from_the_header, own_value
 from miniapps.faults import ACTED, Fault, catalogue, fault
 
-LINK, FOLDER = "drivers.file.links:Link", "drivers.file.links:Folder"
-GROUP = "drivers.file.group:Group"
+LINK, FOLDER = "miniapps.drivers.file.links:Link", "miniapps.drivers.file.links:Folder"
+GROUP = "miniapps.drivers.file.group:Group"
 
 
-@fault("drivers.file.driver:around")
+@fault("miniapps.drivers.file.driver:around")
 def ranks_without_their_launcher(right: Any) -> Any:
     """Each rank is started as a run of its own."""
     return lambda: None

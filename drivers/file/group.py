@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from devices.messages import HEADER_BYTES, packed
-from drivers.file.links import Folder
-from drivers.headers import HEAD, enveloped, kind_of, read_kind
-from drivers.job import RunError
-from drivers.reduction import packed_value, result_of
+from miniapps.devices.messages import HEADER_BYTES, packed
+from miniapps.drivers.file.links import Folder
+from miniapps.drivers.headers import HEAD, enveloped, kind_of, read_kind
+from miniapps.drivers.job import RunError
+from miniapps.drivers.reduction import packed_value, result_of
 from miniapps.contract import REDUCTIONS
 
 TAG = 0  # of no edge

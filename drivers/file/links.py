@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from devices.messages import HEADER_BYTES
-from drivers import links
-from drivers.file.launch import LOCK
-from drivers.headers import HEAD, enveloped, read_kind
-from drivers.job import RunError
+from miniapps.devices.messages import HEADER_BYTES
+from miniapps.drivers import links
+from miniapps.drivers.file.launch import LOCK
+from miniapps.drivers.headers import HEAD, enveloped, read_kind
+from miniapps.drivers.job import RunError
 from miniapps.contract import Edge, MessageError, Peer
 
 SPIN_S = 1e-4  # how long to look for a message without a pause

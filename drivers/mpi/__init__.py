@@ -7,9 +7,9 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from drivers import slurm
-from drivers.ancestors import PMIX_LAUNCHERS, under
-from drivers.descriptor import (
+from miniapps.drivers import slurm
+from miniapps.drivers.ancestors import PMIX_LAUNCHERS, under
+from miniapps.drivers.descriptor import (
     Asked,
     Driver,
     Launcher,
@@ -18,7 +18,7 @@ from drivers.descriptor import (
     listed,
     pip_install,
 )
-from drivers.hosts import REMOTE_SHELL, Hosts, Place
+from miniapps.drivers.hosts import REMOTE_SHELL, Hosts, Place
 from miniapps.parameters import parameter, require
 
 # Rank and size as set by PMI (MPICH, Intel MPI, srun --mpi=pmi2), Open MPI, MVAPICH2, Slurm.
@@ -101,13 +101,13 @@ SHARED_BYTES = 1_100_000
 DRIVER = Driver(
     name="mpi",
     summary="one block per rank, mpi4py",
-    file="drivers.mpi.driver",
+    file="miniapps.drivers.mpi.driver",
     without="no runs on several ranks",
     modules=("mpi4py",),
     install=f": {pip_install('mpi4py', 'mpich')}",
     program=MPIEXEC,
     runtime="MPI library",
-    gpu_aware="drivers.mpi.gpu_aware",
+    gpu_aware="miniapps.drivers.mpi.gpu_aware",
     example="--driver mpi -n 4",
     options=RankOptions,
     several_kinds=False,

@@ -15,14 +15,14 @@ from typing import Any
 
 from mpi4py import MPI
 
-from drivers.engine import Runner
-from drivers.job import Job, RunError, Watcher
-from drivers.mpi import RankOptions, around
-from drivers.mpi.gpu_aware import gpu_aware
-from drivers.mpi.links import DeviceLink, Link
-from drivers.outcome import Report, joined
-from drivers.ranks import RankTransport, run_block, started_on
-from drivers.reduction import packed_value, result_of
+from miniapps.drivers.engine import Runner
+from miniapps.drivers.job import Job, RunError, Watcher
+from miniapps.drivers.mpi import RankOptions, around
+from miniapps.drivers.mpi.gpu_aware import gpu_aware
+from miniapps.drivers.mpi.links import DeviceLink, Link
+from miniapps.drivers.outcome import Report, joined
+from miniapps.drivers.ranks import RankTransport, run_block, started_on
+from miniapps.drivers.reduction import packed_value, result_of
 from miniapps.contract import Edge, Peer
 
 OPS = {"sum": MPI.SUM, "min": MPI.MIN, "max": MPI.MAX}

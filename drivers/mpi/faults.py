@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from drivers.mpi import around
-from drivers.rank_faults import body_from_the_header, own_value
+from miniapps.drivers.mpi import around
+from miniapps.drivers.rank_faults import body_from_the_header, own_value
 from miniapps.faults import Fault, catalogue, fault, rounded
 
-LINK = "drivers.mpi.links:Link"
+LINK = "miniapps.drivers.mpi.links:Link"
 SHORT = 80  # bytes: of a header, and two numbers
 
 
-@fault("drivers.mpi.driver:run")
+@fault("miniapps.drivers.mpi.driver:run")
 def singletons(right: Any) -> Any:
     """A launcher of another MPI starts each rank as a run of its own."""
 
@@ -21,13 +21,13 @@ def singletons(right: Any) -> Any:
 
         from miniapps.faults import replaced
 
-        with replaced("drivers.mpi.driver:MPI.COMM_WORLD", lambda world: MPI.COMM_SELF):
+        with replaced("miniapps.drivers.mpi.driver:MPI.COMM_WORLD", lambda world: MPI.COMM_SELF):
             return right(job, *more)
 
     return run
 
 
-@fault("drivers.job:Job.phases")
+@fault("miniapps.drivers.job:Job.phases")
 def ranks_of_different_runs(right: Any) -> Any:
     """The ranks were started with different command lines."""
 
@@ -65,7 +65,7 @@ def header_read_as_data(right: Any) -> Any:
     return body_from_the_header(right)
 
 
-@fault(f"{LINK}._longer", "drivers.mpi.links:FIRST_CAPACITY")
+@fault(f"{LINK}._longer", "miniapps.drivers.mpi.links:FIRST_CAPACITY")
 def rest_of_a_long_message_lost(right: Any) -> Any:
     """The second part of a message that is longer than the posted buffer is not written."""
     if isinstance(right, int):
@@ -80,7 +80,7 @@ def rest_of_a_long_message_lost(right: Any) -> Any:
     return longer
 
 
-@fault("drivers.mpi.driver:Ranks.all_reduce", conditional=True)
+@fault("miniapps.drivers.mpi.driver:Ranks.all_reduce", conditional=True)
 def reduction_of_one_rank(right: Any) -> Any:
     """A reduction is the rank's own value."""
     return own_value(right)

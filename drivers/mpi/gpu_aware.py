@@ -8,7 +8,7 @@ unless the library states its support in one of three sources, the most reliable
 2. ``MPIX_Query_cuda_support``, a function of Open MPI and MPICH, in the library that is loaded;
 3. environment variables that enable the support in Cray's MPICH and MVAPICH2.
 
-``python -m drivers.mpi.gpu_aware`` prints the answer as JSON. It starts MPI, which a process can do
+``python -m miniapps.drivers.mpi.gpu_aware`` prints the answer as JSON. It starts MPI, which a process can do
 only once.
 """
 
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from devices import system
+from miniapps.devices import system
 
 KINDS = "mpi_memory_alloc_kinds"
 QUERY = "MPIX_Query_cuda_support"

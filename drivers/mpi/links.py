@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from mpi4py import MPI
 
-from devices.backend import Buffers
-from devices.messages import HEADER_BYTES
-from drivers import links
-from drivers.headers import enveloped
+from miniapps.devices.backend import Buffers
+from miniapps.devices.messages import HEADER_BYTES
+from miniapps.drivers import links
+from miniapps.drivers.headers import enveloped
 from miniapps.contract import Edge, MessageError, Peer
 
 FIRST_CAPACITY = 4096

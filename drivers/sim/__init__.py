@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from drivers.descriptor import Asked, Driver, Options
-from drivers.orders import NAMED
-from drivers.schedule import read_schedule
+from miniapps.drivers.descriptor import Asked, Driver, Options
+from miniapps.drivers.orders import NAMED
+from miniapps.drivers.schedule import read_schedule
 from miniapps.parameters import parameter, require
 
 ORDERS = tuple(NAMED)
@@ -34,7 +34,7 @@ class SimOptions(Options):
 DRIVER = Driver(
     name="sim",
     summary="all blocks in this process, events in any order, blocks that migrate",
-    file="drivers.sim.driver",
+    file="miniapps.drivers.sim.driver",
     without="no check of blocks against other orders of messages",
     example="--driver sim --pe-grid 2x2 --sim-seed 7",
     options=SimOptions,

@@ -13,8 +13,8 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from drivers.audits import Auditor
-from drivers.engine import (
+from miniapps.drivers.audits import Auditor
+from miniapps.drivers.engine import (
     Engine,
     OnRound,
     Phase,
@@ -25,12 +25,12 @@ from drivers.engine import (
     run_phases,
     write_state,
 )
-from drivers.job import Job, RunError, Watcher
-from drivers.orders import Order, Scheduled, order_of
-from drivers.outcome import Part, Report, joined
-from drivers.schedule import Event, read_schedule
-from drivers.serial import PATH, fail  # noqa: F401 - drivers.load needs both
-from drivers.sim import SimOptions
+from miniapps.drivers.job import Job, RunError, Watcher
+from miniapps.drivers.orders import Order, Scheduled, order_of
+from miniapps.drivers.outcome import Part, Report, joined
+from miniapps.drivers.schedule import Event, read_schedule
+from miniapps.drivers.serial import PATH, fail  # noqa: F401 - drivers.load needs both
+from miniapps.drivers.sim import SimOptions
 from miniapps.contract import (
     SETUP,
     AllReduce,

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from devices.backend import Array, Device
-from kernels.halo import interface
-from kernels.halo.interface import Region
+from miniapps.devices.backend import Array, Device
+from miniapps.kernels.halo import interface
+from miniapps.kernels.halo.interface import Region
 
 # Blocks are built anew for each of many small runs, and after each migration.
 box = lru_cache(1024)(interface.box)

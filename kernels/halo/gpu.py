@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from devices.backend import Array, Device
-from devices.cuda.buffers import addresses
-from devices.cuda.compiler import Kernel, blocks, cuda, inlined, kernel, viewer
-from devices.cuda.launches import Launch, Tasks, nothing, repeated
-from devices.cuda.memory import address
-from devices.cuda.primitives import THREADS
-from devices.cuda.tasks import TABLE, WORDS, Row, launch_for_all, task_here
-from kernels.halo.interface import Region, shape_of
+from miniapps.devices.backend import Array, Device
+from miniapps.devices.cuda.buffers import addresses
+from miniapps.devices.cuda.compiler import Kernel, blocks, cuda, inlined, kernel, viewer
+from miniapps.devices.cuda.launches import Launch, Tasks, nothing, repeated
+from miniapps.devices.cuda.memory import address
+from miniapps.devices.cuda.primitives import THREADS
+from miniapps.devices.cuda.tasks import TABLE, WORDS, Row, launch_for_all, task_here
+from miniapps.kernels.halo.interface import Region, shape_of
 
 ROWS = 7  # of the table of faces
 CELLS, FACES, FACES_AT, SIZE, FIELD_AT, ROOM, BUFFER_AT = range(WORDS, WORDS + 7)  # of a task

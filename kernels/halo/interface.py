@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from devices.backend import Array, Device
+from miniapps.devices.backend import Array, Device
 
 Region = tuple[int, ...]  # (lo_x, hi_x, lo_y, hi_y, ...): cells [lo, hi) along each axis
 

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from devices.backend import Array
+from miniapps.devices.backend import Array
 
 
 class Jacobi2dKernels(Protocol):

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from devices.backend import Array, Memory
+from miniapps.devices.backend import Array, Memory
 
 
 class ClusterLists(Protocol):

@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from devices.cpu.compiler import njit
-from kernels.state_hash.cpu import mix
+from miniapps.devices.cpu.compiler import njit
+from miniapps.kernels.state_hash.cpu import mix
 
 SEED = 27182818285  # of the Parallel Research Kernels' linear congruential generator
 MULTIPLIER = 6364136223846793005

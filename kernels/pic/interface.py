@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from devices.backend import Array
+from miniapps.devices.backend import Array
 
 Particles = tuple[Array, ...]  # the eight arrays
 

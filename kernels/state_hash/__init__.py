@@ -12,7 +12,7 @@ import zlib
 
 import numpy as np
 
-import kernels
+from miniapps import kernels
 
 WORDS = 4
 CHUNK = 1 << 22  # elements that are hashed by one call, about

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import uint64
 
-from devices.cpu.compiler import njit
+from miniapps.devices.cpu.compiler import njit
 
 
 @njit(uint64(uint64), cache=True, inline="always")

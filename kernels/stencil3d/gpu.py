@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from devices.backend import Array
-from devices.cuda.compiler import Kernel, blocks, cuda, inlined, kernel, mul, viewer
-from devices.cuda.launches import Launch, Tasks, repeated
-from devices.cuda.memory import address, flat, to_host, zeros
-from devices.cuda.tasks import FIRST, TABLE, WORDS, launch_for_all, task_here
-from kernels.stencils.gpu import (
+from miniapps.devices.backend import Array
+from miniapps.devices.cuda.compiler import Kernel, blocks, cuda, inlined, kernel, mul, viewer
+from miniapps.devices.cuda.launches import Launch, Tasks, repeated
+from miniapps.devices.cuda.memory import address, flat, to_host, zeros
+from miniapps.devices.cuda.tasks import FIRST, TABLE, WORDS, launch_for_all, task_here
+from miniapps.kernels.stencils.gpu import (
     change,
     changed,
     next_four,

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from devices.backend import Array
+from miniapps.devices.backend import Array
 
 
 class Stencil3dKernels(Protocol):

@@ -7,9 +7,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from devices.backend import Array
-from devices.cuda.compiler import bits, cuda, inlined
-from devices.cuda.launches import Tasks
+from miniapps.devices.backend import Array
+from miniapps.devices.cuda.compiler import bits, cuda, inlined
+from miniapps.devices.cuda.launches import Tasks
 
 MOST = 2**31 - 1024  # cells along an axis: coordinates are int32, those of idle threads too
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lessons.lesson import Case, Criterion, Lesson, Traffic
-from lessons.log import LOG
+from miniapps.lessons.lesson import Case, Criterion, Lesson, Traffic
+from miniapps.lessons.log import LOG
 
 STEPS = 5
 CELLS = 400  # of a block, on average
@@ -31,7 +31,7 @@ class Balancing(Lesson):
     title: ClassVar[str] = "Load balancing"
     minutes: ClassVar[int] = 75
     function: ClassVar[dict[str, str]] = {"mpi4py": "advance", "charm4py": "Block"}
-    offers: ClassVar[frozenset[str]] = frozenset({"lessons.balancing.compute"})
+    offers: ClassVar[frozenset[str]] = frozenset({"miniapps.lessons.balancing.compute"})
     most_pes: ClassVar[int] = 3
 
     criteria: ClassVar[tuple[Criterion, ...]] = (

@@ -60,7 +60,7 @@ class Block(Chare):
 
 def main(args):
     """Let 12 blocks, of which the last ones are hot, cool down, and show what is left."""
-    from lessons.balancing import compute
+    from miniapps.lessons.balancing import compute
 
     count, pes = 12, charm.numPes()
     chares, done = Array(Block, ndims=1), [Future() for _ in range(count)]

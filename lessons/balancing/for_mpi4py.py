@@ -63,7 +63,7 @@ def report(comm, step, loads, where, new):
 
 def main():
     """Let 12 blocks, of which the last ones are hot, cool down."""
-    from lessons.balancing import compute
+    from miniapps.lessons.balancing import compute
 
     comm, count = MPI.COMM_WORLD, 12
     where = np.arange(count) * comm.size // count

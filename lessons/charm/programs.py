@@ -9,14 +9,14 @@ from typing import Any
 
 from charm4py import Array, Chare, Future, Group, charm
 
-import lessons
-from drivers.charm import yielding
-from drivers.job import RunError, Watcher
-from lessons.charm.order import ORDER
-from lessons.failures import placed
-from lessons.lesson import PARTS, Traffic, load_function
-from lessons.log import LOG
-from lessons.work import STUCK, Report, Work, in_turn
+from miniapps import lessons
+from miniapps.drivers.charm import yielding
+from miniapps.drivers.job import RunError, Watcher
+from miniapps.lessons.charm.order import ORDER
+from miniapps.lessons.failures import placed
+from miniapps.lessons.lesson import PARTS, Traffic, load_function
+from miniapps.lessons.log import LOG
+from miniapps.lessons.work import STUCK, Report, Work, in_turn
 
 FAILED = 3  # exit status
 BEGINNING = 2  # calls: prepare and start

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lessons.lesson import Case, Criterion, Lesson, Traffic
+from miniapps.lessons.lesson import Case, Criterion, Lesson, Traffic
 
 STEPS = 5
 SIDES = ("up", "down", "left", "right")

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lessons.halo import Halo
-from lessons.lesson import Case, Criterion, Lesson, Traffic
+from miniapps.lessons.halo import Halo
+from miniapps.lessons.lesson import Case, Criterion, Lesson, Traffic
 
 ROWS, COLUMNS = 4, 16  # threads of a block, as the skeleton has them
 SHAPES = {  # own cells, and steps; by whether they are computed with the tile

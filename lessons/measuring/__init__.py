@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lessons.lesson import Case, Criterion, Lesson
-from lessons.log import LOG
+from miniapps.lessons.lesson import Case, Criterion, Lesson
+from miniapps.lessons.log import LOG
 
 TICK_S = 2.0**-20  # a power of two, so that differences of times are exact
 QUIET, NOISY, SLOW_FIRST = (1, 0, 1), (5, 10, 1), (3, 10, 3)  # repetitions, noise, first call

@@ -12,13 +12,13 @@ from typing import Any
 os.environ.setdefault("MPIR_CVAR_ENABLE_HEAVY_YIELD", "1")
 from mpi4py import MPI  # noqa: E402
 
-import lessons
-from drivers.job import Watcher
-from drivers.waits import COMPUTES, Wait
-from lessons.lesson import Traffic, load_function
-from lessons.log import LOG
-from lessons.mpi.watched import Watched, WatchedPrequest, WatchedRequest
-from lessons.work import Report, Work
+from miniapps import lessons
+from miniapps.drivers.job import Watcher
+from miniapps.drivers.waits import COMPUTES, Wait
+from miniapps.lessons.lesson import Traffic, load_function
+from miniapps.lessons.log import LOG
+from miniapps.lessons.mpi.watched import Watched, WatchedPrequest, WatchedRequest
+from miniapps.lessons.work import Report, Work
 
 
 def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
-from lessons.log import LOG
+from miniapps.lessons.log import LOG
 
 SENDS = ["Send", "Isend", "Ssend", "Issend", "Bsend", "Ibsend", "Rsend", "Irsend"]
 BOTH = ["Sendrecv", "Sendrecv_replace"]

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lessons.halo import SIDES, Halo
-from lessons.lesson import UNSET, Case, Criterion, Traffic
+from miniapps.lessons.halo import SIDES, Halo
+from miniapps.lessons.lesson import UNSET, Case, Criterion, Traffic
 
 SIZES = ((11, 8), (7, 13))
 GRIDS = {1: ((1, 2), (2, 3)), 2: ((2, 2), (5, 1)), 3: ((3, 3),), 4: ((3, 4), (1, 6))}

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lessons.halo import STEPS, Halo, wide
-from lessons.lesson import Case, Criterion, Traffic
-from lessons.log import LOG
+from miniapps.lessons.halo import STEPS, Halo, wide
+from miniapps.lessons.lesson import Case, Criterion, Traffic
+from miniapps.lessons.log import LOG
 
 Span = tuple[int, int]  # [low, high)
 
@@ -22,7 +22,7 @@ class Overlap(Halo):
     minutes: ClassVar[int] = 60
     function: ClassVar[dict[str, str]] = {"mpi4py": "advance"}
 
-    offers: ClassVar[frozenset[str]] = frozenset({"lessons.overlap.sweep"})
+    offers: ClassVar[frozenset[str]] = frozenset({"miniapps.lessons.overlap.sweep"})
     criteria: ClassVar[tuple[Criterion, ...]] = (
         Criterion(
             3, "inner cells while messages travel, fixed edges", lambda c: not c.periodic, True

@@ -57,7 +57,7 @@ def advance(comm, field, neighbours, steps, sweep):
 
 def main():
     """Let a block of 1000 x 1000 cells per process make 100 steps, and say how long they took."""
-    from lessons.overlap import sweep
+    from miniapps.lessons.overlap import sweep
 
     comm = MPI.COMM_WORLD
     up = comm.rank - 1 if comm.rank > 0 else None

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lessons.lesson import Case, Criterion, Lesson, Traffic
+from miniapps.lessons.lesson import Case, Criterion, Lesson, Traffic
 
 STEPS = 5
 SIZE = 48  # columns, and rows

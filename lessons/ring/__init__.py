@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lessons.lesson import Case, Criterion, Lesson, Traffic
+from miniapps.lessons.lesson import Case, Criterion, Lesson, Traffic
 
 SMALL, LARGE = 3, 50_000  # numbers: a message that MPI buffers, and one that it does not
 

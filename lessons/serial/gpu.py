@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from lessons.lesson import Kernels
+from miniapps.lessons.lesson import Kernels
 
 WARP = 32  # threads that load together
 LINE = 128  # bytes that are loaded at once

@@ -6,17 +6,17 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import lessons
-from drivers.job import Watcher
-from lessons.lesson import Traffic, load_function
-from lessons.serial.gpu import GPU, KernelError
-from lessons.work import Report, Work, in_turn
+from miniapps import lessons
+from miniapps.drivers.job import Watcher
+from miniapps.lessons.lesson import Traffic, load_function
+from miniapps.lessons.serial.gpu import GPU, KernelError
+from miniapps.lessons.work import Report, Work, in_turn
 
 
 def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:
     """Run all programs of a launch. Raises what a program raises."""
     os.environ["NUMBA_ENABLE_CUDASIM"] = "1"  # numba looks at it when it is imported
-    from lessons.serial import simulator
+    from miniapps.lessons.serial import simulator
 
     simulator.prepare()
     in_turn(works, watcher, report, lambda work: [run(work)])

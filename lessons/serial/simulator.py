@@ -20,9 +20,9 @@ from numba import cuda
 from numba.cuda.simulator import kernel, kernelapi
 from numba.cuda.simulator.cudadrv import devicearray
 
-from devices.cuda.barriers import has_barrier
-from lessons.lesson import UNSET
-from lessons.serial.gpu import GPU, Access, KernelError, Place
+from miniapps.devices.cuda.barriers import has_barrier
+from miniapps.lessons.lesson import UNSET
+from miniapps.lessons.serial.gpu import GPU, Access, KernelError, Place
 
 STACK = 1 << 19  # bytes, of a thread
 Array = devicearray.FakeCUDAArray

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import lessons
-from devices import backend
-from drivers.engine import Phase
-from drivers.job import Watcher
-from drivers.orders import RandomOrder
-from drivers.schedule import Event
-from drivers.sim.driver import simulated
-from lessons.lesson import PARTS, Traffic, load_function
-from lessons.work import Report, Work, in_turn
+from miniapps import lessons
+from miniapps.devices import backend
+from miniapps.drivers.engine import Phase
+from miniapps.drivers.job import Watcher
+from miniapps.drivers.orders import RandomOrder
+from miniapps.drivers.schedule import Event
+from miniapps.drivers.sim.driver import simulated
+from miniapps.lessons.lesson import PARTS, Traffic, load_function
+from miniapps.lessons.work import Report, Work, in_turn
 from miniapps.contract import Place
 
 PES = 2  # among which blocks migrate

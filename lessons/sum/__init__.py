@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lessons.lesson import Case, Criterion, Lesson, Traffic
+from miniapps.lessons.lesson import Case, Criterion, Lesson, Traffic
 
 UNIT = 2.0**-40
 LENGTHS = (3, 1001)  # with 3 numbers, one of 4 processes has none

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from kernels.halo.interface import box
+from miniapps.kernels.halo.interface import box
 from miniapps.contract import AllReduce, BlockMaker, Collect, Measure, Post
 from miniapps.grid_block import GridBlock
 

@@ -9,7 +9,7 @@ from miniapps.faults import Fault, catalogue
 from miniapps.gpu_faults import edited, kernel_fault
 from miniapps.grid_gpu_faults import TILED
 
-KERNELS = "kernels.jacobi2d.gpu"
+KERNELS = "miniapps.kernels.jacobi2d.gpu"
 PROBLEMS = {"tiny": {"size": (15, 13), "time_tile": 1, "steps": 4, "warmup": 1}}
 TILES = {f"{KERNELS}:{name}": n for name, n in (("THREADS", 4), ("MARCH", 4), ("STRIP", 4))}
 TILES |= {f"{KERNELS}:WARP": 8, f"{KERNELS}:WIDEST": 8}

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import numpy as np
 
-import kernels
-from devices.backend import Device, Memory
-from kernels.leanmd.interface import LeanmdKernels
-from kernels.leanmd.units import NO_ERROR
+from miniapps import kernels
+from miniapps.devices.backend import Device, Memory
+from miniapps.kernels.leanmd.interface import LeanmdKernels
+from miniapps.kernels.leanmd.units import NO_ERROR
 
 ROOM = 1.1  # capacity of new arrays over the number of atoms
 COLUMN, STORY = 1.6, 0.6  # sigma: size of the bins in x and y, for clusters of 4, and in z

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from devices.backend import Device
+from miniapps.devices.backend import Device
 from miniapps.contract import Collect, Exchange, Index, Measure, Post
 from miniapps.decomposition import Layout
 from miniapps.leanmd.atoms import Lists, on_device, on_host

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-import kernels
-from kernels.leanmd.units import ENERGY_UNIT
+from miniapps import kernels
+from miniapps.kernels.leanmd.units import ENERGY_UNIT
 from miniapps.contract import Check, Measure
 from miniapps.leanmd.problem import LeanmdProblem
 from miniapps.leanmd.reference_solution import reference_hash

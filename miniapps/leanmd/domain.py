@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from devices.backend import Device
-from kernels.leanmd.interface import LeanmdKernels
-from kernels.leanmd.units import CLOSE, CLOSE_UNIT, CLOSEST, ENERGY_UNIT, FAST, FASTEST, STRAY
+from miniapps.devices.backend import Device
+from miniapps.kernels.leanmd.interface import LeanmdKernels
+from miniapps.kernels.leanmd.units import CLOSE, CLOSE_UNIT, CLOSEST, ENERGY_UNIT, FAST, FASTEST, STRAY
 from miniapps.contract import (
     AllReduce,
     Checkpoint,

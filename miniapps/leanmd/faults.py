@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.leanmd.units import FORCE_UNIT
+from miniapps.kernels.leanmd.units import FORCE_UNIT
 from miniapps.faults import Fault, catalogue, fault
 
 MISTAKE_FROM = 3  # step
@@ -16,7 +16,7 @@ DOMAIN = "miniapps.leanmd.domain:Domain"
 BLOCK = "miniapps.leanmd.block:LeanmdBlock"
 CELL = "miniapps.leanmd.pairs:Cell"
 COMPUTE = "miniapps.leanmd.pairs:Compute"
-KERNELS = "kernels.leanmd.cpu"
+KERNELS = "miniapps.kernels.leanmd.cpu"
 IN_BLOCKS = {"decomposition": "blocks"}
 IN_PAIRS = {"decomposition": "pairs"}
 SHORT = {"rebuild": 3, "thermo": 4, "steps": 5, "warmup": 1}

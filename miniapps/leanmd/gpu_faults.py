@@ -7,9 +7,9 @@ from typing import Any
 from miniapps.faults import ACTED, Fault, catalogue, fault, reporting
 from miniapps.gpu_faults import edited, kernel_fault
 
-EXCHANGE, MOTION = "kernels.leanmd.gpu.exchange", "kernels.leanmd.gpu.motion"
-INTERACTIONS, NEIGHBOURS = "kernels.leanmd.gpu.interactions", "kernels.leanmd.gpu.neighbours"
-PAIRS = "kernels.leanmd.gpu.pairs"
+EXCHANGE, MOTION = "miniapps.kernels.leanmd.gpu.exchange", "miniapps.kernels.leanmd.gpu.motion"
+INTERACTIONS, NEIGHBOURS = "miniapps.kernels.leanmd.gpu.interactions", "miniapps.kernels.leanmd.gpu.neighbours"
+PAIRS = "miniapps.kernels.leanmd.gpu.pairs"
 PROBLEMS = {
     "tiny": {
         "cells": (3, 3, 3),  # the fewest that pairs need
@@ -28,8 +28,8 @@ TILES = {
     **{f"{file}:FEW_THREADS": 8 for file in (EXCHANGE, MOTION, INTERACTIONS, NEIGHBOURS)},
     f"{MOTION}:SUMMING": 8,  # so that threads add up several atoms
     f"{INTERACTIONS}:SUMMING": 8,
-    "devices.cuda.primitives:WARP": 4,
-    "devices.cuda.primitives:CHUNK": 4,
+    "miniapps.devices.cuda.primitives:WARP": 4,
+    "miniapps.devices.cuda.primitives:CHUNK": 4,
     f"{EXCHANGE}:CHUNK": 4,
     f"{PAIRS}:TASK_THREADS": 8,
     f"{PAIRS}:FEW_THREADS": 8,
@@ -53,7 +53,7 @@ def last_cluster_without_forces(right: Any) -> Any:
     return edited(right, ("place >= end", "place + np.uint64(1) >= end"))
 
 
-@fault("kernels.leanmd.gpu:FORCES", given=IN_BLOCKS, conditional=True)
+@fault("miniapps.kernels.leanmd.gpu:FORCES", given=IN_BLOCKS, conditional=True)
 def forces_in_single_precision(right: Any) -> Any:
     """The forces of pairs are computed in float32."""
     return right | {"float64": reporting(right["float32"])}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devices.backend import Device
+from miniapps.devices.backend import Device
 from miniapps.contract import BlockMaker, Index
 from miniapps.decomposition import Layout
 from miniapps.leanmd.block import LeanmdBlock

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-import kernels
+from miniapps import kernels
 
 FCC = np.array([(0.0, 0.0, 0.0), (0.5, 0.5, 0.0), (0.5, 0.0, 0.5), (0.0, 0.5, 0.5)])
 JITTER = 0.05  # largest displacement along an axis, over the distance between sites

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from devices.backend import Device
-from kernels.leanmd.interface import LeanmdKernels, PairTask
-from kernels.leanmd.units import CLOSE, FORCE_UNIT, NO_ERROR, VIRIAL_UNIT
+from miniapps.devices.backend import Device
+from miniapps.kernels.leanmd.interface import LeanmdKernels, PairTask
+from miniapps.kernels.leanmd.units import CLOSE, FORCE_UNIT, NO_ERROR, VIRIAL_UNIT
 from miniapps.contract import (
     Batch,
     Checkpoint,

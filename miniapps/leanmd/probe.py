@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-import kernels
-from devices.backend import Device
-from kernels.leanmd.interface import PairTask
+from miniapps import kernels
+from miniapps.devices.backend import Device
+from miniapps.kernels.leanmd.interface import PairTask
 from miniapps.leanmd.atoms import Atoms, Lists
 from miniapps.leanmd.close_pairs import ClosePairs
 from miniapps.leanmd.thermo import Energies, sums_of_potential

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from kernels.leanmd.units import ENERGY_UNIT
+from miniapps.kernels.leanmd.units import ENERGY_UNIT
 from miniapps.contract import Index, Measure
 from miniapps.decomposition import Layout
 from miniapps.leanmd import si

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.leanmd.units import ENERGY_UNIT, VIRIAL_UNIT
+from miniapps.kernels.leanmd.units import ENERGY_UNIT, VIRIAL_UNIT
 from miniapps.quantities import Quantity
 
 # The sums of a step: v^2 (2), momentum (3), force (3), energy (2), virial (2), pairs (2), atoms.

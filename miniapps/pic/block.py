@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from devices.backend import Device
-from kernels.pic.counters import FIRST_LOST, LEFT, MISROUTED, NOWHERE, OWNERS, owner_at
-from kernels.pic.interface import PicKernels
+from miniapps.devices.backend import Device
+from miniapps.kernels.pic.counters import FIRST_LOST, LEFT, MISROUTED, NOWHERE, OWNERS, owner_at
+from miniapps.kernels.pic.interface import PicKernels
 from miniapps.contract import (
     AllReduce,
     BlockMaker,

@@ -14,7 +14,7 @@ from miniapps.pic.events import Event
 
 MISTAKE_AT = 7  # step; later than the events
 BLOCK = "miniapps.pic.block:PicBlock"
-KERNELS = "kernels.pic.cpu"
+KERNELS = "miniapps.kernels.pic.cpu"
 
 
 def events(width: int, injected: int) -> tuple[Event, ...]:

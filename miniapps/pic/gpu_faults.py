@@ -8,16 +8,16 @@ from miniapps.faults import Fault, catalogue, fault
 from miniapps.gpu_faults import edited, kernel_fault
 from miniapps.pic.problem import PicProblem
 
-PUSH, MIGRATE = "kernels.pic.gpu.push", "kernels.pic.gpu.migrate"
-SORT, DIAGNOSTICS = "kernels.pic.gpu.sort", "kernels.pic.gpu.diagnostics"
+PUSH, MIGRATE = "miniapps.kernels.pic.gpu.push", "miniapps.kernels.pic.gpu.migrate"
+SORT, DIAGNOSTICS = "miniapps.kernels.pic.gpu.sort", "miniapps.kernels.pic.gpu.diagnostics"
 PROBLEMS = {"tiny": PicProblem.presets["minimal"]}
 TILES = {
     "miniapps.pic.particles:FEWEST": 4,  # so that arrays grow
     f"{DIAGNOSTICS}:THREADS": 4,
     f"{DIAGNOSTICS}:MANY_BLOCKS": 2,  # so that threads take several particles
     f"{SORT}:RUN": 4,
-    "devices.cuda.primitives:WARP": 4,
-    "devices.cuda.primitives:CHUNK": 4,
+    "miniapps.devices.cuda.primitives:WARP": 4,
+    "miniapps.devices.cuda.primitives:CHUNK": 4,
 }
 
 
@@ -83,7 +83,7 @@ def particle_moved_twice(right: Any) -> Any:
     return edited(right, ("cuda.atomic.add(counters, HOLES, 1)", "counters[HOLES]"))
 
 
-@fault("kernels.pic.gpu:close_gaps")
+@fault("miniapps.kernels.pic.gpu:close_gaps")
 def emigrants_not_removed(right: Any) -> Any:
     """Gaps are not closed: those that have left stay, and the last particles are cut off."""
 
@@ -93,7 +93,7 @@ def emigrants_not_removed(right: Any) -> Any:
     return close_gaps
 
 
-@fault("kernels.pic.gpu:grown")
+@fault("miniapps.kernels.pic.gpu:grown")
 def grown_without_the_last(right: Any) -> Any:
     """A longer array lacks the last particle."""
 
@@ -119,7 +119,7 @@ def places_taken_twice(right: Any) -> Any:
     return edited(right, (words, "place = starts[column - x0]"))
 
 
-@fault("kernels.pic.gpu:reorder")
+@fault("miniapps.kernels.pic.gpu:reorder")
 def sorted_without_motions(right: Any) -> Any:
     """Sorting leaves the last of the arrays as it was."""
 
@@ -135,7 +135,7 @@ def sum_of_ids_of_the_first(right: Any) -> Any:
     return edited(right, ("while n < count:", "if n < count:"))
 
 
-@kernel_fault("devices.cuda.primitives:_scan")
+@kernel_fault("miniapps.devices.cuda.primitives:_scan")
 def last_of_a_chunk_not_added(right: Any) -> Any:
     """A prefix sum lacks the last number of each chunk."""
     return edited(right, ("total += values[n]", "total += values[n] if n + 1 < end else 0"))

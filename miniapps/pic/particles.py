@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from devices.backend import Memory
-from kernels.pic.counters import COUNTERS, clean_counters
-from kernels.pic.interface import PicKernels
+from miniapps.devices.backend import Memory
+from miniapps.kernels.pic.counters import COUNTERS, clean_counters
+from miniapps.kernels.pic.interface import PicKernels
 
 FLOATS = ("x", "y", "vx", "vy", "charge")
 UNITS = ("cell", "cell", "cell step-1", "cell step-1", "1")  # of these

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-import kernels
+from miniapps import kernels
 from miniapps.contract import Check, Measure
 from miniapps.decomposition import Layout
 from miniapps.parameters import (

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from time import perf_counter
 from typing import Any
 
-from devices.backend import Device
+from miniapps.devices.backend import Device
 from miniapps.contract import BlockMaker, Collect, Index, Post
 from miniapps.decomposition import Layout
 from miniapps.grid_block import GridBlock

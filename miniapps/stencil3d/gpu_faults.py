@@ -9,7 +9,7 @@ from miniapps.faults import Fault, catalogue
 from miniapps.gpu_faults import edited, kernel_fault
 from miniapps.grid_gpu_faults import TILED
 
-KERNELS = "kernels.stencil3d.gpu"
+KERNELS = "miniapps.kernels.stencil3d.gpu"
 PROBLEMS = {"tiny": {"size": (7, 6, 5), "time_tile": 1, "steps": 3, "warmup": 1}}
 SIZES: dict[str, Any] = {"WIDE": 4, "HIGH": 2, "MARCHES": (4,), "LONG": 7, "TALL": 6, "DEEP": 4}
 TILES = {f"{KERNELS}:{name}": size for name, size in SIZES.items()}

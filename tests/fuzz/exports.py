@@ -28,10 +28,10 @@ import numpy as np
 
 from miniapps.hdf5 import require_readable
 from miniapps.parameters import InputError, one_line
-from workbench import cli
-from workbench.study import export
-from workbench.study.campaign import Campaign
-from workbench.study.reframe import reframe_check
+from miniapps.workbench import cli
+from miniapps.workbench.study import export
+from miniapps.workbench.study.campaign import Campaign
+from miniapps.workbench.study.reframe import reframe_check
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTRAP = Path(sys.executable).parents[1] / "extrap"

@@ -28,32 +28,32 @@ import numpy as np
 import parsers
 
 import miniapps
-from drivers.orders import NAMED, Order, Recorder, Scheduled, order_of
-from drivers.schedule import VERSION, read_schedule
-from drivers.sim import SimOptions
+from miniapps.drivers.orders import NAMED, Order, Recorder, Scheduled, order_of
+from miniapps.drivers.schedule import VERSION, read_schedule
+from miniapps.drivers.sim import SimOptions
 from miniapps import hdf5, tiling
 from miniapps.hdf5 import DENSEST
 from miniapps.leanmd.inputs import atoms_between, opened
 from miniapps.leanmd.problem import position_quantum
 from miniapps.parameters import InputError
-from workbench import cli, demo, doctor, new, verify
-from workbench.adversary import command as search
-from workbench.adversary.command import replay, subject_of
-from workbench.adversary.trial import Result, Subject
-from workbench.comm import anatomy
-from workbench.comm import command as benchmarks
-from workbench.exit_status import WRONG
-from workbench.lesson import apart
-from workbench.lesson import command as lesson
-from workbench.run import batch, execute, launch
-from workbench.run.spec import RunSpec
-from workbench.selftest import command as selftest
-from workbench.show import plots, trace
-from workbench.show.saved import SavedRun, periods_of_steps
-from workbench.study import command, export, noise, provenance, report, tables
-from workbench.study.campaign import Campaign
-from workbench.study.comm import command as comm_command
-from workbench.study.options import check_policy, study_of
+from miniapps.workbench import cli, demo, doctor, new, verify
+from miniapps.workbench.adversary import command as search
+from miniapps.workbench.adversary.command import replay, subject_of
+from miniapps.workbench.adversary.trial import Result, Subject
+from miniapps.workbench.comm import anatomy
+from miniapps.workbench.comm import command as benchmarks
+from miniapps.workbench.exit_status import WRONG
+from miniapps.workbench.lesson import apart
+from miniapps.workbench.lesson import command as lesson
+from miniapps.workbench.run import batch, execute, launch
+from miniapps.workbench.run.spec import RunSpec
+from miniapps.workbench.selftest import command as selftest
+from miniapps.workbench.show import plots, trace
+from miniapps.workbench.show.saved import SavedRun, periods_of_steps
+from miniapps.workbench.study import command, export, noise, provenance, report, tables
+from miniapps.workbench.study.campaign import Campaign
+from miniapps.workbench.study.comm import command as comm_command
+from miniapps.workbench.study.options import check_policy, study_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DRAWN = 200  # one of so many inputs that are taken is drawn, too: drawing takes a second

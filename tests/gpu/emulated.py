@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic
 
-from devices.cpu.compiler import njit as _njit
+from miniapps.devices.cpu.compiler import njit as _njit
 
 OPTIONS: dict[str, Any] = {"boundscheck": True, "error_model": "numpy"}
 PLACES = ("threadIdx", "blockIdx", "blockDim", "gridDim")

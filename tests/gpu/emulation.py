@@ -40,8 +40,8 @@ import numba
 import numpy as np
 from numba.core import sigutils
 
-from devices.cuda import compiler
-from devices.cuda.toolkit import Launcher, Simulator
+from miniapps.devices.cuda import compiler
+from miniapps.devices.cuda.toolkit import Launcher, Simulator
 
 FOLDER = Path(__file__).parent / "__pycache__" / "emulated"
 GRID_MOST, BLOCK_MOST, THREADS_MOST = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 1024

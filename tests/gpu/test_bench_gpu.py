@@ -10,7 +10,7 @@ import numpy as np
 import of_day
 import pytest
 
-from devices import backend as device
+from miniapps.devices import backend as device
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -69,7 +69,7 @@ def test_other_bits_show(how: str, mistake: Any, monkeypatch: pytest.MonkeyPatch
 
     def wrong(stencil, old, new, region):  # type: ignore[no-untyped-def]
         found = sweep(stencil, old, new, region)
-        on_gpu = stencil.__name__ == "kernels.jacobi2d.gpu"
+        on_gpu = stencil.__name__ == "miniapps.kernels.jacobi2d.gpu"
         return mistake(old, new, region, *found) if on_gpu else found
 
     assert gpu_rates.has_cpu_bits("jacobi2d", (9, 8), how, "float64")
@@ -84,6 +84,6 @@ def test_no_times_of_sweeps_that_are_wrong(what: str, monkeypatch: pytest.Monkey
     import gpu_rates
 
     arguments = ((8, 8),) if what == "hidden_copies" else ((16, 16), 2)
-    monkeypatch.setattr("kernels.jacobi2d.gpu.sweep", lambda *arguments: None)
+    monkeypatch.setattr("miniapps.kernels.jacobi2d.gpu.sweep", lambda *arguments: None)
     with pytest.raises(gpu_rates.Different):
         getattr(gpu_rates, what)(*arguments)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from devices import backend as device
+from miniapps.devices import backend as device
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 

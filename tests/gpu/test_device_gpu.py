@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 from numba import cuda
 
-import kernels
-from devices import backend as device
-from devices.cuda import compiler, driver_info, memory, primitives, streams, toolkit
-from devices.cuda.backend import CudaBackend, Gpu
-from devices.cuda.buffers import MessageBuffer, MessageView, addresses
-from devices.cuda.toolkit import Nvidia, Simulator
-from devices.messages import HEADER_BYTES, Envelope, packed_empty
-from drivers.timing import PELog, Stepper
+from miniapps import kernels
+from miniapps.devices import backend as device
+from miniapps.devices.cuda import compiler, driver_info, memory, primitives, streams, toolkit
+from miniapps.devices.cuda.backend import CudaBackend, Gpu
+from miniapps.devices.cuda.buffers import MessageBuffer, MessageView, addresses
+from miniapps.devices.cuda.toolkit import Nvidia, Simulator
+from miniapps.devices.messages import HEADER_BYTES, Envelope, packed_empty
+from miniapps.drivers.timing import PELog, Stepper
 from miniapps.contract import MessageError, Pause, Post, PostSum, checked_messages
 
 SHAPES = [(7,), (3, 5), (2, 3, 4), (0,), (4, 0)]
@@ -526,8 +526,8 @@ def test_another_toolkit_takes_the_place_of_numbas(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(device.OPENED.backends, "gpu", backend)
     app = kernels.load("stencil3d", "gpu")
     seen = backend.toolkit.compiled
-    assert "kernels.stencil3d.gpu._sweep" in seen
-    assert not any(name.startswith("kernels.jacobi2d") for name in seen)
+    assert "miniapps.kernels.stencil3d.gpu._sweep" in seen
+    assert not any(name.startswith("miniapps.kernels.jacobi2d") for name in seen)
     number = len(seen)
     gpu = device.get("gpu")
     old, new = (gpu.to_device(np.ones((4, 4, 4))) for _ in range(2))

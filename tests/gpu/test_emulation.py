@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from numba.cuda.simulator import kernelapi
 
-from devices.cuda.compiler import cuda, inlined, kernel, mul
-from devices.cuda.toolkit import Simulator
+from miniapps.devices.cuda.compiler import cuda, inlined, kernel, mul
+from miniapps.devices.cuda.toolkit import Simulator
 
 N = 8
 ONE = "void(float64[::1], float64[::1])"

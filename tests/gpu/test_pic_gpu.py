@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import support
 
-import kernels
-from devices import backend as device
-from devices.cuda import memory
-from drivers.engine import Engine
-from kernels.pic.counters import (
+from miniapps import kernels
+from miniapps.devices import backend as device
+from miniapps.devices.cuda import memory
+from miniapps.drivers.engine import Engine
+from miniapps.kernels.pic.counters import (
     FIRST_LOST,
     HERE,
     LEFT,

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 import support
 
-import kernels
+from miniapps import kernels
 import miniapps as apps
-from devices import backend as device
-from drivers.engine import Engine
-from drivers.sim import SimOptions
-from drivers.sim import driver as sim
-from kernels.halo.cpu import Halo as HostHalo
-from kernels.halo.interface import box
+from miniapps.devices import backend as device
+from miniapps.drivers.engine import Engine
+from miniapps.drivers.sim import SimOptions
+from miniapps.drivers.sim import driver as sim
+from miniapps.kernels.halo.cpu import Halo as HostHalo
+from miniapps.kernels.halo.interface import box
 
 APPS = ("jacobi2d", "stencil3d")
 DTYPES = ("float64", "float32")
@@ -115,7 +115,7 @@ def test_seams_of_tiles(app: str, shape: tuple[int, ...], sweeps: int) -> None:
 
 def test_planes_of_a_thread_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches large grids that read planes more often than they must, and few thread blocks."""
-    stencil3d = importlib.import_module("kernels.stencil3d.gpu")
+    stencil3d = importlib.import_module("miniapps.kernels.stencil3d.gpu")
     grids = {n: stencil3d._grid((n, n, n)) for n in (64, 512, 1024)}
     assert grids == {64: ((2, 8, 4), 16), 512: ((16, 64, 16), 32), 1024: ((32, 128, 16), 64)}
     monkeypatch.setattr(stencil3d, "MANY", 2)  # 32 planes, so the 37 are of two thread blocks

@@ -18,9 +18,9 @@ import support
 from mutation import leanmd_examples
 from mutation.leanmd_examples import Written
 
-import kernels
-from devices.backend import Device
-from kernels.pic.counters import OWNERS, clean_counters
+from miniapps import kernels
+from miniapps.devices.backend import Device
+from miniapps.kernels.pic.counters import OWNERS, clean_counters
 from miniapps.contract import MessageError
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.events import Event
@@ -139,7 +139,7 @@ def removals_on_the_edges() -> Written:
 
 def draws_at_their_limits() -> Written:
     """Random counts with a mean of exactly 1, and where the chance is just large enough."""
-    draw, found = importlib.import_module("kernels.pic.initial").draw, []
+    draw, found = importlib.import_module("miniapps.kernels.pic.initial").draw, []
     for second in (0, 1, 123456789, 0xFFFFFFFE, 0xFFFFFFFF, 1 << 63):
         rest = second % 0xFFFFFFFF
         means = (rest + 0.5) / 0xFFFFFFFF, (rest - 0.5) / 0xFFFFFFFF, 1.0, 1.0 + 2.0**-52

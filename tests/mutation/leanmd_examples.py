@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-import kernels
-from devices.backend import Device
-from kernels.leanmd.units import CLOSE_UNIT, NO_ERROR
+from miniapps import kernels
+from miniapps.devices.backend import Device
+from miniapps.kernels.leanmd.units import CLOSE_UNIT, NO_ERROR
 from miniapps.leanmd.atoms import Atoms, Bins, Lists
 from miniapps.leanmd.domain import Explosion, raise_too_close, strayed
 from miniapps.leanmd.pairs import FIRST, Cell, Compute

@@ -15,16 +15,16 @@ from mutation.examples import EXAMPLES
 from placed_atoms import Placed
 
 import miniapps
-from drivers import serial
-from drivers.sim import SimOptions
-from drivers.sim import driver as sim
+from miniapps.drivers import serial
+from miniapps.drivers.sim import SimOptions
+from miniapps.drivers.sim import driver as sim
 from miniapps.audit import AuditPlan
 from miniapps.faults import Fault, replaced
 from miniapps.leanmd import faults as leanmd_faults
 from miniapps.pic import faults as pic_faults
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.events import Event
-from workbench.selftest import messages
+from miniapps.workbench.selftest import messages
 
 PLAN = AuditPlan(samples=24, every=1, seed=5)
 SEED = 3  # of the order of events under the sim driver

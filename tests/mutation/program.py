@@ -19,14 +19,14 @@ from typing import Any
 from mutation.files import ROOT
 from mutation.operators import TRUTH, compiled, functions, truth_of
 
-from devices.cpu import plain as python_vectors
+from miniapps.devices.cpu import plain as python_vectors
 
 ENTRIES = tuple(  # importing them imports all kernels for the CPU
-    f"kernels.{name}.cpu"
+    f"miniapps.kernels.{name}.cpu"
     for name in ("halo", "jacobi2d", "leanmd", "pic", "state_hash", "stencil3d")
 )
-COMPILER = "devices.cpu.compiler"
-VECTORS = tuple(f"devices.cpu.{name}" for name in ("vectors", "quads", "prefetch"))
+COMPILER = "miniapps.devices.cpu.compiler"
+VECTORS = tuple(f"miniapps.devices.cpu.{name}" for name in ("vectors", "quads", "prefetch"))
 
 
 def module_of(file: str) -> str:
@@ -74,7 +74,7 @@ def plain() -> Mapping[str, ModuleType]:
     """The modules of the kernels as plain Python, by name."""
     for name in ENTRIES:
         importlib.import_module(name)
-    importlib.import_module("devices.cpu.fused")
+    importlib.import_module("miniapps.devices.cpu.fused")
     right = {name: sys.modules[name] for name in list(sys.modules) if _is_replaced(name)}
     parents = {name: dict(vars(module)) for name, module in right.items()}
     package = dict(vars(sys.modules["kernels"]))

@@ -9,24 +9,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import drivers
+from miniapps import drivers
 import miniapps
-from drivers.job import Job
-from drivers.orders import Order, Scheduled
-from drivers.schedule import VERSION, Schedule, read_schedule
+from miniapps.drivers.job import Job
+from miniapps.drivers.orders import Order, Scheduled
+from miniapps.drivers.schedule import VERSION, Schedule, read_schedule
 from miniapps.contract import combine
 from miniapps.parameters import InputError, require
-from workbench.adversary.locate import explained, located
-from workbench.adversary.search import Found, search
-from workbench.adversary.shrink import shrunk
-from workbench.adversary.trial import Result, Subject
-from workbench.environment import core_numbers
-from workbench.exit_status import FAILED, VALID, WRONG
-from workbench.plural import counted
-from workbench.run.progress_bar import ProgressBar
-from workbench.run.replaced import write_text
-from workbench.run.spec import RunSpec, requested
-from workbench.run.writable import check_writable, require_apart
+from miniapps.workbench.adversary.locate import explained, located
+from miniapps.workbench.adversary.search import Found, search
+from miniapps.workbench.adversary.shrink import shrunk
+from miniapps.workbench.adversary.trial import Result, Subject
+from miniapps.workbench.environment import core_numbers
+from miniapps.workbench.exit_status import FAILED, VALID, WRONG
+from miniapps.workbench.plural import counted
+from miniapps.workbench.run.progress_bar import ProgressBar
+from miniapps.workbench.run.replaced import write_text
+from miniapps.workbench.run.spec import RunSpec, requested
+from miniapps.workbench.run.writable import check_writable, require_apart
 
 PARTS = 6, 4, 3, 2, 1  # blocks to try if --pe-grid is not given
 PRESETS = "minimal", "tiny"  # the first that the app has, if --preset is not given

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from drivers.orders import Order, Scheduled
-from drivers.schedule import Event, Schedule
+from miniapps.drivers.orders import Order, Scheduled
+from miniapps.drivers.schedule import Event, Schedule
 from miniapps.contract import Place
-from workbench.adversary.trial import Answer, Result, Seen, Subject
+from miniapps.workbench.adversary.trial import Answer, Result, Seen, Subject
 
 
 class Located(NamedTuple):

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
-from drivers.orders import NAMED, Order, Recorder, order_of
-from drivers.schedule import Event, Schedule
+from miniapps.drivers.orders import NAMED, Order, Recorder, order_of
+from miniapps.drivers.schedule import Event, Schedule
 from miniapps.contract import Place
-from workbench.adversary.processes import in_processes
-from workbench.adversary.trial import Result, Subject
+from miniapps.workbench.adversary.processes import in_processes
+from miniapps.workbench.adversary.trial import Result, Subject
 
 SHARE = 20  # schedules of a share
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from drivers.orders import Recorder, Scheduled
-from drivers.schedule import Event, Schedule
-from workbench.adversary.trial import Result, Subject
+from miniapps.drivers.orders import Recorder, Scheduled
+from miniapps.drivers.schedule import Event, Schedule
+from miniapps.workbench.adversary.trial import Result, Subject
 
 Part = tuple[str, Any, Any]  # "hold", event and cause; or "move", step and block, and PE
 

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drivers.engine import Phase, Round, Runner, nothing
-from drivers.orders import Order
-from drivers.schedule import Event
-from drivers.shares import hashed
-from kernels.state_hash import WORDS, digest
+from miniapps.drivers.engine import Phase, Round, Runner, nothing
+from miniapps.drivers.orders import Order
+from miniapps.drivers.schedule import Event
+from miniapps.drivers.shares import hashed
+from miniapps.kernels.state_hash import WORDS, digest
 from miniapps.contract import SETUP, AllReduce, Collect, CollectSum, Place
 
 

@@ -15,17 +15,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import communication
-from communication.anatomy import LIBRARY, PARTS, Row, rows
-from workbench.comm.spec import CommSpec
-from workbench.comm.text import warnings
-from workbench.exit_status import VALID, WRONG
-from workbench.plural import counted
-from workbench.quoting import csv_of
-from workbench.run import launch
-from workbench.run.replaced import write_text
-from workbench.study.statistics import mean_interval
-from workbench.table import NONE, Column, Table, show
+from miniapps import communication
+from miniapps.communication.anatomy import LIBRARY, PARTS, Row, rows
+from miniapps.workbench.comm.spec import CommSpec
+from miniapps.workbench.comm.text import warnings
+from miniapps.workbench.exit_status import VALID, WRONG
+from miniapps.workbench.plural import counted
+from miniapps.workbench.quoting import csv_of
+from miniapps.workbench.run import launch
+from miniapps.workbench.run.replaced import write_text
+from miniapps.workbench.study.statistics import mean_interval
+from miniapps.workbench.table import NONE, Column, Table, show
 
 LAUNCHES = 3  # of each level
 COMPARED = 3  # calls in the table of thread levels: the runtime's first ones

@@ -11,24 +11,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import communication
-import drivers
-from communication.catalogue import ANATOMY, CATALOGUE
-from communication.settings import Settings
-from drivers.hosts import hosts
+from miniapps import communication
+from miniapps import drivers
+from miniapps.communication.catalogue import ANATOMY, CATALOGUE
+from miniapps.communication.settings import Settings
+from miniapps.drivers.hosts import hosts
 from miniapps.parameters import require
-from workbench.arguments import add_driver_options, add_options, add_stall, typed
-from workbench.comm import anatomy, text, variants
-from workbench.comm.execute import execute
-from workbench.comm.spec import CommSpec
-from workbench.exit_status import VALID, WRONG
-from workbench.parser import Prints
-from workbench.run import launch
-from workbench.run.execute import refuse_other_launchers
-from workbench.run.replaced import write_text
-from workbench.run.shared_memory import require_shared
-from workbench.run.writable import check_writable, require_apart
-from workbench.table import Column, Table, show
+from miniapps.workbench.arguments import add_driver_options, add_options, add_stall, typed
+from miniapps.workbench.comm import anatomy, text, variants
+from miniapps.workbench.comm.execute import execute
+from miniapps.workbench.comm.spec import CommSpec
+from miniapps.workbench.exit_status import VALID, WRONG
+from miniapps.workbench.parser import Prints
+from miniapps.workbench.run import launch
+from miniapps.workbench.run.execute import refuse_other_launchers
+from miniapps.workbench.run.replaced import write_text
+from miniapps.workbench.run.shared_memory import require_shared
+from miniapps.workbench.run.writable import check_writable, require_apart
+from miniapps.workbench.table import Column, Table, show
 
 SUFFIXES = (".png", ".svg", ".pdf")  # of figures
 EXAMPLES = """examples:
@@ -123,7 +123,7 @@ def comm(options: argparse.Namespace, runtime: list[str]) -> int:
 
 def _compare(spec: CommSpec, options: argparse.Namespace, runtime: list[str]) -> int:
     """Make all variants of a benchmark; returns the exit status."""
-    from workbench.comm import compare
+    from miniapps.workbench.comm import compare
 
     launched = options.no_launch or drivers.launchers().get(spec.driver) is not None
     require(not launched, "--compare", ",".join(options.compare), "starts launchers itself")
@@ -150,7 +150,7 @@ def _compare(spec: CommSpec, options: argparse.Namespace, runtime: list[str]) ->
     first, *others = (text.table(record, record["results"]) for record in records)
     _write(options, json.dumps(records), "".join([first, *map(_without_head, others)]))
     if options.figure:
-        from workbench.show import comm_figure
+        from miniapps.workbench.show import comm_figure
 
         comm_figure.draw(records, compare.ratios(records), options.figure)
     return VALID
@@ -163,7 +163,7 @@ def _without_head(lines: str) -> str:
 
 def deliver(record: dict[str, Any], options: argparse.Namespace) -> int:
     """Show a record and write it to the requested files; returns the exit status."""
-    from workbench.comm import results  # which loads SciPy, and ranks do not need
+    from miniapps.workbench.comm import results  # which loads SciPy, and ranks do not need
 
     found = [] if record["wrong"] else results.rows(record)
     made = record | {"results": found}
@@ -173,7 +173,7 @@ def deliver(record: dict[str, Any], options: argparse.Namespace) -> int:
         print(*text.lines(made, found, options.full), sep="\n")
     _write(options, json.dumps(made), text.table(made, found) if found else None)
     if options.figure and found:
-        from workbench.show import comm_figure
+        from miniapps.workbench.show import comm_figure
 
         comm_figure.draw([made], (), options.figure)
     if record["wrong"]:

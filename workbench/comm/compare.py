@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from communication.catalogue import RATE
-from workbench.comm import results
-from workbench.comm.spec import CommSpec
-from workbench.comm.variants import Variant
-from workbench.plural import counted
-from workbench.study.statistics import Interval, ratio_interval
-from workbench.table import Column, Table
+from miniapps.communication.catalogue import RATE
+from miniapps.workbench.comm import results
+from miniapps.workbench.comm.spec import CommSpec
+from miniapps.workbench.comm.variants import Variant
+from miniapps.workbench.plural import counted
+from miniapps.workbench.study.statistics import Interval, ratio_interval
+from miniapps.workbench.table import Column, Table
 
 Launch = Callable[[CommSpec], dict[str, Any] | int]
 

@@ -8,26 +8,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-import communication
-from communication.catalogue import ANATOMY
-from communication.progress import Progress
-from communication.session import Dissected, Session, World, WrongData
-from drivers.crashes import crashes_told
-from drivers.job import RunError, Watcher
-from drivers.machine import Disturbance, disturbance, reading
-from drivers.ranks import started_on
-from drivers.waits import Wait
+from miniapps import communication
+from miniapps.communication.catalogue import ANATOMY
+from miniapps.communication.progress import Progress
+from miniapps.communication.session import Dissected, Session, World, WrongData
+from miniapps.drivers.crashes import crashes_told
+from miniapps.drivers.job import RunError, Watcher
+from miniapps.drivers.machine import Disturbance, disturbance, reading
+from miniapps.drivers.ranks import started_on
+from miniapps.drivers.waits import Wait
 from miniapps.contract import Index
-from workbench import environment
-from workbench.comm.spec import CommSpec
-from workbench.exit_status import FAILED, VALID, WRONG
-from workbench.run import launch, record
-from workbench.run.launched import launch_folder
-from workbench.run.processes import remove_shared_files
-from workbench.run.progress_file import NoProgressFile, reopened
-from workbench.run.schema import SCHEMA
-from workbench.run.shapes import in_lines
-from workbench.run.versions import versions
+from miniapps.workbench import environment
+from miniapps.workbench.comm.spec import CommSpec
+from miniapps.workbench.exit_status import FAILED, VALID, WRONG
+from miniapps.workbench.run import launch, record
+from miniapps.workbench.run.launched import launch_folder
+from miniapps.workbench.run.processes import remove_shared_files
+from miniapps.workbench.run.progress_file import NoProgressFile, reopened
+from miniapps.workbench.run.schema import SCHEMA
+from miniapps.workbench.run.shapes import in_lines
+from miniapps.workbench.run.versions import versions
 
 Show = Callable[[dict[str, Any]], int]
 

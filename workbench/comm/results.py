@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.study.statistics import Interval, mean_interval
+from miniapps.workbench.study.statistics import Interval, mean_interval
 
 MEANS = (  # of trials, where they have them
     "least",

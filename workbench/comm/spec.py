@@ -8,19 +8,19 @@ from dataclasses import Field, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
-import communication
-import drivers
-from communication.actions import NONE
-from communication.buffers import DEVICE
-from communication.catalogue import ANATOMY, CATALOGUE, Benchmark
-from communication.session import most_bytes
-from communication.settings import OUT_OF_BAND, Settings
-from devices import backend as device
-from drivers.descriptor import Driver, Options
-from drivers.hosts import Hosts
+from miniapps import communication
+from miniapps import drivers
+from miniapps.communication.actions import NONE
+from miniapps.communication.buffers import DEVICE
+from miniapps.communication.catalogue import ANATOMY, CATALOGUE, Benchmark
+from miniapps.communication.session import most_bytes
+from miniapps.communication.settings import OUT_OF_BAND, Settings
+from miniapps.devices import backend as device
+from miniapps.drivers.descriptor import Driver, Options
+from miniapps.drivers.hosts import Hosts
 from miniapps.parameters import InputError, require, words
-from workbench.arguments import destination, driver_option_names
-from workbench.run.spec import check_hosts, driver_options
+from miniapps.workbench.arguments import destination, driver_option_names
+from miniapps.workbench.run.spec import check_hosts, driver_options
 
 FEWEST = 2  # ranks that can communicate
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import communication
-from communication.catalogue import CATALOGUE, LATENCY, OVERLAP, RATE, Benchmark
-from workbench.plural import counted
-from workbench.quoting import csv_of
-from workbench.run.record import DISTURBED, crowded, disturbed, disturber
+from miniapps import communication
+from miniapps.communication.catalogue import CATALOGUE, LATENCY, OVERLAP, RATE, Benchmark
+from miniapps.workbench.plural import counted
+from miniapps.workbench.quoting import csv_of
+from miniapps.workbench.run.record import DISTURBED, crowded, disturbed, disturber
 
 SIZE_WIDTH, WIDTH, NARROW = 10, 18, 12  # of OMB's columns
 Value = Callable[[dict[str, Any]], float | int | None]

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-import communication
-import drivers
-from communication.actions import NONE, TOUCHES
-from communication.buffers import KINDS
-from communication.settings import IN_BAND, LEVELS, METHODS, OUT_OF_BAND
+from miniapps import communication
+from miniapps import drivers
+from miniapps.communication.actions import NONE, TOUCHES
+from miniapps.communication.buffers import KINDS
+from miniapps.communication.settings import IN_BAND, LEVELS, METHODS, OUT_OF_BAND
 from miniapps.parameters import InputError, require
-from workbench.comm.spec import CommSpec
+from miniapps.workbench.comm.spec import CommSpec
 
 USUAL = "driver,buffer,pickle"
 VALUES: Mapping[str, tuple[Any, ...]] = MappingProxyType(

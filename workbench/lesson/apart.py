@@ -24,14 +24,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from devices import system
-from workbench.errors import explained
-from workbench.exit_status import VALID
-from workbench.lesson import running, sandbox
-from workbench.lesson.running import End, Ended, Returned, Task
-from workbench.run import launch
-from workbench.run.processes import family, process_state, remove_orphans
-from workbench.run.scratch import scratch_folder
+from miniapps.devices import system
+from miniapps.workbench.errors import explained
+from miniapps.workbench.exit_status import VALID
+from miniapps.workbench.lesson import running, sandbox
+from miniapps.workbench.lesson.running import End, Ended, Returned, Task
+from miniapps.workbench.run import launch
+from miniapps.workbench.run.processes import family, process_state, remove_orphans
+from miniapps.workbench.run.scratch import scratch_folder
 
 LOOK_S = 0.05
 ENDING_S = 10.0  # for the kernel to end all processes of a namespace

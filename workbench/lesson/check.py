@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from lessons.lesson import PARTS, Case, Lesson
-from lessons.work import STUCK, pes_for
-from workbench.errors import TRACEBACK
-from workbench.lesson import returned, running
-from workbench.lesson.running import Returned, Task
-from workbench.plural import counted
-from workbench.run.stall import STALLED
+from miniapps.lessons.lesson import PARTS, Case, Lesson
+from miniapps.lessons.work import STUCK, pes_for
+from miniapps.workbench.errors import TRACEBACK
+from miniapps.workbench.lesson import returned, running
+from miniapps.workbench.lesson.running import Returned, Task
+from miniapps.workbench.plural import counted
+from miniapps.workbench.run.stall import STALLED
 
 PROCESSES = (1, 2, 3, 4)
 ALIKE = 0.02  # difference of numbers of bytes, of the larger one

@@ -11,19 +11,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import lessons
-from lessons.lesson import IMPORTED, RUNTIMES, Lesson
+from miniapps import lessons
+from miniapps.lessons.lesson import IMPORTED, RUNTIMES, Lesson
 from miniapps.parameters import InputError, require
-from workbench.exit_status import VALID, WRONG
-from workbench.lesson import apart, check, marking, naming, returned
-from workbench.lesson.check import Outcome
-from workbench.lesson.mark import cases_of, seed_from
-from workbench.lesson.page import as_html
-from workbench.lesson.submissions import Unfit, lesson_of, require_runtime, runtime_of
-from workbench.lesson.taking_part import take_part
-from workbench.run.replaced import write_text
-from workbench.run.writable import check_writable
-from workbench.table import labelled, width
+from miniapps.workbench.exit_status import VALID, WRONG
+from miniapps.workbench.lesson import apart, check, marking, naming, returned
+from miniapps.workbench.lesson.check import Outcome
+from miniapps.workbench.lesson.mark import cases_of, seed_from
+from miniapps.workbench.lesson.page import as_html
+from miniapps.workbench.lesson.submissions import Unfit, lesson_of, require_runtime, runtime_of
+from miniapps.workbench.lesson.taking_part import take_part
+from miniapps.workbench.run.replaced import write_text
+from miniapps.workbench.run.writable import check_writable
+from miniapps.workbench.table import labelled, width
 
 PUBLIC_SEED = 1
 OWN_NUMBERS = "sizes and numbers that no other program gets"

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-import lessons
-from lessons.lesson import Case, Criterion, Lesson
+from miniapps import lessons
+from miniapps.lessons.lesson import Case, Criterion, Lesson
 from miniapps.parameters import one_line
-from workbench.errors import explained
-from workbench.lesson import check, naming
-from workbench.lesson.check import Outcome
-from workbench.lesson.running import Ended, Task
-from workbench.lesson.submissions import Submission
+from miniapps.workbench.errors import explained
+from miniapps.workbench.lesson import check, naming
+from miniapps.workbench.lesson.check import Outcome
+from miniapps.workbench.lesson.running import Ended, Task
+from miniapps.workbench.lesson.submissions import Submission
 
 LARGEST_MORE = 8  # by how many numbers a student's cases are longer, at most
 SEED_BITS = 48

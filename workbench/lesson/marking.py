@@ -8,17 +8,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import lessons
-from drivers.exits import Terminated
-from lessons.lesson import MISTAKES, RIGHT, RUNTIMES
+from miniapps import lessons
+from miniapps.drivers.exits import Terminated
+from miniapps.lessons.lesson import MISTAKES, RIGHT, RUNTIMES
 from miniapps.parameters import require
-from workbench.exit_status import FAILED, INTERRUPTED, VALID
-from workbench.lesson import apart, marks, sandbox
-from workbench.lesson.apart import Apart
-from workbench.lesson.mark import Marked, mark_all
-from workbench.lesson.submissions import found_in, require_runtime
-from workbench.quoting import line
-from workbench.run.processes import end_by_signals
+from miniapps.workbench.exit_status import FAILED, INTERRUPTED, VALID
+from miniapps.workbench.lesson import apart, marks, sandbox
+from miniapps.workbench.lesson.apart import Apart
+from miniapps.workbench.lesson.mark import Marked, mark_all
+from miniapps.workbench.lesson.submissions import found_in, require_runtime
+from miniapps.workbench.quoting import line
+from miniapps.workbench.run.processes import end_by_signals
 
 
 def add_options(parser: Any) -> None:

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from miniapps.parameters import InputError, require
-from workbench.lesson.mark import Mark, Marked
-from workbench.quoting import csv_text, line, markup
-from workbench.run.replaced import write_text
-from workbench.table import Column, Table, lines, width
+from miniapps.workbench.lesson.mark import Mark, Marked
+from miniapps.workbench.quoting import csv_text, line, markup
+from miniapps.workbench.run.replaced import write_text
+from miniapps.workbench.table import Column, Table, lines, width
 
 NBGRADER = (  # the columns of nbgrader's own export
     "assignment,duedate,timestamp,student_id,last_name,first_name,email,raw_score,"

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lessons.lesson import Lesson
-from lessons.mistakes import Mistake, source
-from workbench.lesson import check
-from workbench.lesson.check import Outcome
-from workbench.lesson.unfilled import unfilled
+from miniapps.lessons.lesson import Lesson
+from miniapps.lessons.mistakes import Mistake, source
+from miniapps.workbench.lesson import check
+from miniapps.workbench.lesson.check import Outcome
+from miniapps.workbench.lesson.unfilled import unfilled
 
 UNFILLED = "parts of the skeleton are not filled in yet"
 NEAREST = "nearest known mistake"

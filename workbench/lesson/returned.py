@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from lessons.lesson import Lesson
-from lessons.mistakes import source
+from miniapps.lessons.lesson import Lesson
+from miniapps.lessons.mistakes import source
 
 BEGIN = {"isend", "issend", "ibsend", "irsend", "irecv"}  # calls that return a request
 COMPLETE = {"wait", "waitall", "waitany", "waitsome", "test", "testall", "testany", "testsome"}

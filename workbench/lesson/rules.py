@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from lessons.lesson import Lesson
+from miniapps.lessons.lesson import Lesson
 
 MODULES = {  # with all that is in them
     "numpy", "mpi4py", "charm4py", "math", "cmath", "time", "itertools", "functools", "operator",

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lessons.lesson import PARTS, Case, Kernels, Lesson, Traffic
-from lessons.mistakes import runnable
-from lessons.work import AN_ARRAY, Work, pes_for
-from workbench.run import launch
-from workbench.run.scratch import scratch_folder
-from workbench.run.shared_memory import require_shared_of
+from miniapps.lessons.lesson import PARTS, Case, Kernels, Lesson, Traffic
+from miniapps.lessons.mistakes import runnable
+from miniapps.lessons.work import AN_ARRAY, Work, pes_for
+from miniapps.workbench.run import launch
+from miniapps.workbench.run.scratch import scratch_folder
+from miniapps.workbench.run.shared_memory import require_shared_of
 
 STALL_S = 4.0
 KEPT = 32  # cases whose numbers are kept in memory: of one lesson on one number of processes

@@ -12,8 +12,8 @@ import sys
 def main(name: str) -> int:
     """Run ``lesson take-part`` or ``lesson inside``; returns the exit status."""
     from miniapps.parameters import InputError
-    from workbench.errors import explained
-    from workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED
+    from miniapps.workbench.errors import explained
+    from miniapps.workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED
 
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     try:
@@ -31,9 +31,9 @@ def main(name: str) -> int:
 def run(name: str) -> int:
     """Run the act of a name; only that is imported."""
     if name == "inside":
-        from workbench.lesson.apart import inside
+        from miniapps.workbench.lesson.apart import inside
 
         return inside()
-    from workbench.lesson.taking_part import take_part
+    from miniapps.workbench.lesson.taking_part import take_part
 
     return take_part()

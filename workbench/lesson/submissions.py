@@ -9,11 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-import lessons
-from lessons.lesson import IMPORTED, RUNTIMES, Lesson
+from miniapps import lessons
+from miniapps.lessons.lesson import IMPORTED, RUNTIMES, Lesson
 from miniapps.parameters import InputError, one_line, require
-from workbench.errors import explained
-from workbench.lesson import rules
+from miniapps.workbench.errors import explained
+from miniapps.workbench.lesson import rules
 
 LONGEST = 1 << 17  # bytes of a program
 DEPTH = 3  # folders between a student's and the program

@@ -11,16 +11,16 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-import lessons
-from lessons.failures import placed
-from lessons.lesson import fill_new_arrays
-from lessons.work import Work
+from miniapps import lessons
+from miniapps.lessons.failures import placed
+from miniapps.lessons.lesson import fill_new_arrays
+from miniapps.lessons.work import Work
 from miniapps.parameters import require
-from workbench.exit_status import FAILED, VALID
-from workbench.run.launched import FOLDER, PROGRESS, RUNS, record_name
-from workbench.run.processes import remove_shared_files
-from workbench.run.progress_file import reopened
-from workbench.run.replaced import write_text
+from miniapps.workbench.exit_status import FAILED, VALID
+from miniapps.workbench.run.launched import FOLDER, PROGRESS, RUNS, record_name
+from miniapps.workbench.run.processes import remove_shared_files
+from miniapps.workbench.run.progress_file import reopened
+from miniapps.workbench.run.replaced import write_text
 
 
 def take_part() -> int:

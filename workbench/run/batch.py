@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from miniapps.parameters import InputError, require, require_no_device
-from workbench.errors import explained
-from workbench.exit_status import FAILED, VALID, WRONG
-from workbench.run import launch
-from workbench.run.execute import execute_all
-from workbench.run.launched import launch_folder
-from workbench.run.shared_memory import require_shared_of
-from workbench.run.spec import RunSpec
+from miniapps.workbench.errors import explained
+from miniapps.workbench.exit_status import FAILED, VALID, WRONG
+from miniapps.workbench.run import launch
+from miniapps.workbench.run.execute import execute_all
+from miniapps.workbench.run.launched import launch_folder
+from miniapps.workbench.run.shared_memory import require_shared_of
+from miniapps.workbench.run.spec import RunSpec
 
 LONGEST = 1 << 14  # characters of a command line
 Result = dict[str, Any] | str  # a record, or the reason why the run failed

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-import drivers
+from miniapps import drivers
 import miniapps
-from drivers.descriptor import Balancing, Driver
+from miniapps.drivers.descriptor import Balancing, Driver
 from miniapps.problem import Variant
-from workbench.plural import counted
-from workbench.run.spec import RunSpec, driver_options
+from miniapps.workbench.plural import counted
+from miniapps.workbench.run.spec import RunSpec, driver_options
 
 
 @dataclass(frozen=True)

@@ -25,18 +25,18 @@ from typing import Any, BinaryIO
 import numpy as np
 
 import miniapps
-from drivers.job import RunError
-from drivers.shares import Extent, Share, hashed
-from kernels.state_hash import WORDS, digest
+from miniapps.drivers.job import RunError
+from miniapps.drivers.shares import Extent, Share, hashed
+from miniapps.kernels.state_hash import WORDS, digest
 from miniapps.contract import REDUCTIONS, Measure, Piece
 from miniapps.hdf5 import Unreadable, damage, require_own_data
 from miniapps.json_input import parsed_object
 from miniapps.parameters import InputError, require, shown
 from miniapps.quantities import Quantity, describe_state
 from miniapps.saved import NOBODY, SavedState, Stored
-from workbench.run.disk import hdf5_file
-from workbench.run.replaced import aside
-from workbench.run.versions import versions
+from miniapps.workbench.run.disk import hdf5_file
+from miniapps.workbench.run.replaced import aside
+from miniapps.workbench.run.versions import versions
 
 SCHEMA = 1
 MOST_KEPT = 1000

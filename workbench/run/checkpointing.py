@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from miniapps.parameters import require, shown, words
-from workbench.run import earlier
-from workbench.run.checkpoint import (
+from miniapps.workbench.run import earlier
+from miniapps.workbench.run.checkpoint import (
     MOST_KEPT,
     Hdf5Checkpoints,
     fixed_parameters,
     offers_checkpoints,
 )
-from workbench.run.launched import FOLDER
-from workbench.run.writable import check_writable
+from miniapps.workbench.run.launched import FOLDER
+from miniapps.workbench.run.writable import check_writable
 
 
 def check(spec: Any) -> None:

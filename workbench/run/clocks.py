@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from drivers.outcome import Outcome
+from miniapps.drivers.outcome import Outcome
 from miniapps.contract import Check
-from workbench.run.revalidation import MEASURED
+from miniapps.workbench.run.revalidation import MEASURED
 
 ROUNDED_S = 1e-3  # a sum of times of rounds
 READ_S = 1.0  # between two clocks that are read one after the other, by a PE that loses its core

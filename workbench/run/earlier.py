@@ -14,8 +14,8 @@ from typing import Any
 
 from miniapps.json_input import parsed_object
 from miniapps.parameters import require
-from workbench.run.checkpoint import fixed_parameters
-from workbench.run.revalidation import steps_made
+from miniapps.workbench.run.checkpoint import fixed_parameters
+from miniapps.workbench.run.revalidation import steps_made
 
 INTERVALS = ("snapshot_every", "hash_every")  # of a record
 

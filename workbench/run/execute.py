@@ -22,33 +22,33 @@ from typing import Any
 
 import numpy as np
 
-import drivers
-import kernels
-from devices import system
-from devices.cpu import host_memory
-from drivers.crashes import crashes_told
-from drivers.exits import error_of, exits_are_errors
-from drivers.job import Job, Watcher
-from drivers.outcome import Outcome, Report
+from miniapps import drivers
+from miniapps import kernels
+from miniapps.devices import system
+from miniapps.devices.cpu import host_memory
+from miniapps.drivers.crashes import crashes_told
+from miniapps.drivers.exits import error_of, exits_are_errors
+from miniapps.drivers.job import Job, Watcher
+from miniapps.drivers.outcome import Outcome, Report
 from miniapps.parameters import require
-from workbench import environment, standard_output
-from workbench.errors import explained, tell
-from workbench.exit_status import FAILED, STOPPED, VALID, WRONG
-from workbench.inherited import OutputError
-from workbench.plural import counted
-from workbench.run import launch, output, record, restarts
-from workbench.run.hashes import StepHashes
-from workbench.run.launched import launch_folder
-from workbench.run.processes import end_by_signals, remove_shared_files, stopped_by_signals
-from workbench.run.progress_bar import ProgressBar, ProgressBarThread
-from workbench.run.progress_file import NoProgressFile, ProgressFile, reopened
-from workbench.run.replaced import write_text
-from workbench.run.scratch import scratch_folder
-from workbench.run.shared_memory import require_shared_of
-from workbench.run.spec import RunSpec
-from workbench.run.watch import watched
-from workbench.run.writable import check_writable, require_apart
-from workbench.show.thumbnails import Thumbnails, sides_of
+from miniapps.workbench import environment, standard_output
+from miniapps.workbench.errors import explained, tell
+from miniapps.workbench.exit_status import FAILED, STOPPED, VALID, WRONG
+from miniapps.workbench.inherited import OutputError
+from miniapps.workbench.plural import counted
+from miniapps.workbench.run import launch, output, record, restarts
+from miniapps.workbench.run.hashes import StepHashes
+from miniapps.workbench.run.launched import launch_folder
+from miniapps.workbench.run.processes import end_by_signals, remove_shared_files, stopped_by_signals
+from miniapps.workbench.run.progress_bar import ProgressBar, ProgressBarThread
+from miniapps.workbench.run.progress_file import NoProgressFile, ProgressFile, reopened
+from miniapps.workbench.run.replaced import write_text
+from miniapps.workbench.run.scratch import scratch_folder
+from miniapps.workbench.run.shared_memory import require_shared_of
+from miniapps.workbench.run.spec import RunSpec
+from miniapps.workbench.run.watch import watched
+from miniapps.workbench.run.writable import check_writable, require_apart
+from miniapps.workbench.show.thumbnails import Thumbnails, sides_of
 
 Fail = Callable[[Exception], None]  # gets the error that ends a run
 

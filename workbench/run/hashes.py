@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kernels.state_hash import WORDS, hash_cells, hash_rows
+from miniapps.kernels.state_hash import WORDS, hash_cells, hash_rows
 from miniapps.contract import Piece
 from miniapps.decomposition import split
 from miniapps.quantities import describe

@@ -11,9 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from devices.cpu import host_memory
-from workbench.plural import counted
-from workbench.run.processes import (
+from miniapps.devices.cpu import host_memory
+from miniapps.workbench.plural import counted
+from miniapps.workbench.run.processes import (
     Stopped,
     name_of,
     orphans,
@@ -22,7 +22,7 @@ from workbench.run.processes import (
     shared_files,
     words_of,
 )
-from workbench.run.progress_file import FINISHING, STARTING, ProgressFile, Slot
+from miniapps.workbench.run.progress_file import FINISHING, STARTING, ProgressFile, Slot
 
 PYTHON = Path(sys.executable).resolve().name  # of the processes of PEs
 # Between two looks at all processes: more often while PEs start.

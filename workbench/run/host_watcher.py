@@ -22,18 +22,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import drivers
-from devices.cpu import host_memory
-from workbench import environment
-from workbench.errors import explained
-from workbench.run.host_processes import HostProcesses
-from workbench.run.launched import FOLDER, PROGRESS, REMOTE, RUNS, own_folder
-from workbench.run.processes import end_proxies, processes_with, remove_orphans
-from workbench.run.progress_file import FINISHING, MIRRORED, ProgressFile
-from workbench.run.versions import software
+from miniapps import drivers
+from miniapps.devices.cpu import host_memory
+from miniapps.workbench import environment
+from miniapps.workbench.errors import explained
+from miniapps.workbench.run.host_processes import HostProcesses
+from miniapps.workbench.run.launched import FOLDER, PROGRESS, REMOTE, RUNS, own_folder
+from miniapps.workbench.run.processes import end_proxies, processes_with, remove_orphans
+from miniapps.workbench.run.progress_file import FINISHING, MIRRORED, ProgressFile
+from miniapps.workbench.run.versions import software
 
 # What Python runs on a host, and after a watcher that was killed.
-START = "from workbench.run.host_watcher import main; main()"
+START = "from miniapps.workbench.run.host_watcher import main; main()"
 CLEAN = "import sys, pathlib, workbench.run.host_watcher as w; w.clean(pathlib.Path(sys.argv[1]))"
 CHECK_S = 0.25
 ANSWERED_S = 1.0  # for PEs to say what their blocks wait for; less than `Stall` waits for that

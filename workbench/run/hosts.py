@@ -20,17 +20,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import drivers
-from drivers.hosts import NODES, Place
+from miniapps import drivers
+from miniapps.drivers.hosts import NODES, Place
 from miniapps.parameters import InputError, require
-from workbench import environment
-from workbench.plural import counted
-from workbench.run.host_processes import Lost
-from workbench.run.host_watcher import CLEAN, START
-from workbench.run.launched import FOLDER, REMOTE, RUNS, Launched
-from workbench.run.processes import SUSPENDED_S
-from workbench.run.progress_file import MIRRORED, ProgressFile
-from workbench.run.versions import software
+from miniapps.workbench import environment
+from miniapps.workbench.plural import counted
+from miniapps.workbench.run.host_processes import Lost
+from miniapps.workbench.run.host_watcher import CLEAN, START
+from miniapps.workbench.run.launched import FOLDER, REMOTE, RUNS, Launched
+from miniapps.workbench.run.processes import SUSPENDED_S
+from miniapps.workbench.run.progress_file import MIRRORED, ProgressFile
+from miniapps.workbench.run.versions import software
 
 SHELL_VARIABLE = "MINIAPPS_REMOTE_SHELL"  # such as `ssh -p 2222`
 # Variables that commands on other hosts get, besides those that change results or speed. Others

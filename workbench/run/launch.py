@@ -24,22 +24,22 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
 
-import drivers
-from devices import system
-from drivers.descriptor import Start
-from drivers.hosts import IN_FOLDER, Place
-from workbench import environment, errors
-from workbench.exit_status import FAILED
-from workbench.run import clocks, output
-from workbench.run.hosts import variables, watched
-from workbench.run.launched import FOLDER as FOLDER
-from workbench.run.launched import PROGRESS, RUNS, Launched, record_name
-from workbench.run.launched import write_record as write_record
-from workbench.run.monitor import LOG, Monitor, printed
-from workbench.run.processes import end_by_signals, stopped_by_signals
-from workbench.run.progress_file import ERRORS, ProgressFile, first_error
-from workbench.run.scratch import scratch_folder
-from workbench.run.spec import RunSpec
+from miniapps import drivers
+from miniapps.devices import system
+from miniapps.drivers.descriptor import Start
+from miniapps.drivers.hosts import IN_FOLDER, Place
+from miniapps.workbench import environment, errors
+from miniapps.workbench.exit_status import FAILED
+from miniapps.workbench.run import clocks, output
+from miniapps.workbench.run.hosts import variables, watched
+from miniapps.workbench.run.launched import FOLDER as FOLDER
+from miniapps.workbench.run.launched import PROGRESS, RUNS, Launched, record_name
+from miniapps.workbench.run.launched import write_record as write_record
+from miniapps.workbench.run.monitor import LOG, Monitor, printed
+from miniapps.workbench.run.processes import end_by_signals, stopped_by_signals
+from miniapps.workbench.run.progress_file import ERRORS, ProgressFile, first_error
+from miniapps.workbench.run.scratch import scratch_folder
+from miniapps.workbench.run.spec import RunSpec
 
 NOTES = "notes"
 # What the system says that refuses something: in a launcher's log, the cause of all that follows.
@@ -55,7 +55,7 @@ def _program_itself() -> list[str]:
     ``-m`` would import a folder ``workbench`` of the current directory instead, if there is one.
     """
     script = Path(sys.executable).with_name("miniapps")
-    return [str(script)] if script.exists() else ["-m", "workbench.cli"]
+    return [str(script)] if script.exists() else ["-m", "miniapps.workbench.cli"]
 
 
 PROGRAM = (sys.executable, *_program_itself())
@@ -326,7 +326,7 @@ def escaped(path: Path) -> str:
 def _removing_orphans(folder: Path) -> str:
     """The command that removes MPI's files of shared memory that are newer than a folder."""
     since = folder.stat().st_ctime
-    program = f"from workbench.run.processes import remove_orphans; remove_orphans({since!r})"
+    program = f"from miniapps.workbench.run.processes import remove_orphans; remove_orphans({since!r})"
     return shlex.join([sys.executable, "-P", "-c", program])
 
 

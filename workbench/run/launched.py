@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 from typing import Any, Protocol
 
-from drivers.descriptor import Options
-from drivers.hosts import Hosts
-from workbench.run.replaced import write_text
+from miniapps.drivers.descriptor import Options
+from miniapps.drivers.hosts import Hosts
+from miniapps.workbench.run.replaced import write_text
 
 FOLDER = "MINIAPPS_RUN_FOLDER"  # environment variable: where a launched run keeps its files
 PROGRESS, RUNS = "progress", "runs.pickle"

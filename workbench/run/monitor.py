@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from devices import system
-from drivers.hosts import one_by_one
-from workbench.run.host_processes import GRACE_S, HostProcesses, Lost, first_of
-from workbench.run.hosts import Host, synchronize
-from workbench.run.launched import Launched
-from workbench.run.processes import end_proxies, family
-from workbench.run.progress_bar import ProgressBar
-from workbench.run.progress_file import ERRORS, FINISHING, STARTING, ProgressFile, first_error
-from workbench.run.stall import Stall
+from miniapps.devices import system
+from miniapps.drivers.hosts import one_by_one
+from miniapps.workbench.run.host_processes import GRACE_S, HostProcesses, Lost, first_of
+from miniapps.workbench.run.hosts import Host, synchronize
+from miniapps.workbench.run.launched import Launched
+from miniapps.workbench.run.processes import end_proxies, family
+from miniapps.workbench.run.progress_bar import ProgressBar
+from miniapps.workbench.run.progress_file import ERRORS, FINISHING, STARTING, ProgressFile, first_error
+from miniapps.workbench.run.stall import Stall
 
 LOG = "log"  # file beside the progress file: what the launcher and the PEs print
 # Between two checks of the run: more often while PEs start. Where PEs use all cores, they wait for

@@ -24,16 +24,16 @@ from typing import Any
 
 import numpy as np
 
-from drivers.job import RunError
-from drivers.outcome import Outcome
-from drivers.timing import BALANCING, BLOCKS, KIND_NAMES, SLICES
+from miniapps.drivers.job import RunError
+from miniapps.drivers.outcome import Outcome
+from miniapps.drivers.timing import BALANCING, BLOCKS, KIND_NAMES, SLICES
 from miniapps.contract import Piece
 from miniapps.quantities import Quantity, describe, describe_state
 from miniapps.snapshots import SnapshotWriter, append
-from workbench.run.disk import hdf5_file
-from workbench.run.earlier import earlier_part
-from workbench.run.replaced import aside
-from workbench.run.written import state_hash
+from miniapps.workbench.run.disk import hdf5_file
+from miniapps.workbench.run.earlier import earlier_part
+from miniapps.workbench.run.replaced import aside
+from miniapps.workbench.run.written import state_hash
 
 DESCRIPTION = (
     "Result of a run of one of the parallel mini-apps. The attribute `record` of this group is "

@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
-from devices import system
-from drivers.exits import Terminated
-from workbench import inherited
+from miniapps.devices import system
+from miniapps.drivers.exits import Terminated
+from miniapps.workbench import inherited
 
 ENDING = signal.SIGTERM, signal.SIGHUP
 STOPPING = signal.SIGUSR1, signal.SIGTERM  # end a run that writes checkpoints after one more

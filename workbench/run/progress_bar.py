@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Any, Self
 
-from workbench.run.progress_file import ProgressFile
+from miniapps.workbench.run.progress_file import ProgressFile
 
 PATIENCE_S = 2.0  # shorter runs show nothing
 REFRESH_S = 0.2

@@ -23,11 +23,11 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
 
-import drivers
-from drivers.job import RunError
-from drivers.waits import Wait
-from workbench.errors import explained, tell
-from workbench.run.launched import launch_folder
+from miniapps import drivers
+from miniapps.drivers.job import RunError
+from miniapps.drivers.waits import Wait
+from miniapps.workbench.errors import explained, tell
+from miniapps.workbench.run.launched import launch_folder
 
 ERRORS = "errors"  # file beside the progress file, with a line from each PE that failed
 # The names of files beside it that reach the launching process from other hosts. PEs append to the

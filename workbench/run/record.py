@@ -12,26 +12,26 @@ from typing import Any
 import numpy as np
 
 import miniapps
-from devices import system, variables
-from devices.cpu import host_memory
-from drivers.agreements import Wish
-from drivers.descriptor import Balancing
-from drivers.outcome import Outcome
-from drivers.timing import imbalance
-from kernels.state_hash import digest
+from miniapps.devices import system, variables
+from miniapps.devices.cpu import host_memory
+from miniapps.drivers.agreements import Wish
+from miniapps.drivers.descriptor import Balancing
+from miniapps.drivers.outcome import Outcome
+from miniapps.drivers.timing import imbalance
+from miniapps.kernels.state_hash import digest
 from miniapps import audit
 from miniapps.contract import Check
 from miniapps.parameters import require
-from workbench import environment
-from workbench.exit_status import STOPPED, VALID, WRONG
-from workbench.plural import counted
-from workbench.run import clocks
-from workbench.run.revalidation import MEASURED, RECORD, UNTIMED, untimed
-from workbench.run.schema import SCHEMA
-from workbench.run.shapes import in_lines, misfit, unprintable
-from workbench.run.spec import RunSpec
-from workbench.run.versions import versions
-from workbench.table import fitted, width
+from miniapps.workbench import environment
+from miniapps.workbench.exit_status import STOPPED, VALID, WRONG
+from miniapps.workbench.plural import counted
+from miniapps.workbench.run import clocks
+from miniapps.workbench.run.revalidation import MEASURED, RECORD, UNTIMED, untimed
+from miniapps.workbench.run.schema import SCHEMA
+from miniapps.workbench.run.shapes import in_lines, misfit, unprintable
+from miniapps.workbench.run.spec import RunSpec
+from miniapps.workbench.run.versions import versions
+from miniapps.workbench.table import fitted, width
 
 DISTURBED = 0.02  # share of the timed steps; more is said wherever the times are shown
 MANY = 100_000  # PEs x rounds; if there are more, their compute times are in the HDF5 file only

@@ -10,11 +10,11 @@ from time import monotonic, time
 from typing import Any
 
 from miniapps.parameters import InputError, require
-from workbench.plural import counted
-from workbench.run import launch
-from workbench.run.checkpoint import kept
-from workbench.run.durations import Duration
-from workbench.run.spec import RunSpec
+from miniapps.workbench.plural import counted
+from miniapps.workbench.run import launch
+from miniapps.workbench.run.checkpoint import kept
+from miniapps.workbench.run.durations import Duration
+from miniapps.workbench.run.spec import RunSpec
 
 Identity = tuple[int, int, int]  # of a file, whatever its name
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 import miniapps
-from drivers.descriptor import Balancing
-from drivers.timing import imbalance
-from workbench.run.shapes import (
+from miniapps.drivers.descriptor import Balancing
+from miniapps.drivers.timing import imbalance
+from miniapps.workbench.run.shapes import (
     AMOUNT,
     COUNT,
     FLAG,

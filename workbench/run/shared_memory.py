@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import drivers
-from devices.cpu import host_memory
-from drivers.descriptor import Options
+from miniapps import drivers
+from miniapps.devices.cpu import host_memory
+from miniapps.drivers.descriptor import Options
 from miniapps.parameters import require
-from workbench.run.launched import Launched
+from miniapps.workbench.run.launched import Launched
 
 
 def require_shared_of(option: str, spec: Launched) -> None:

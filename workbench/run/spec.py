@@ -12,23 +12,23 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import drivers
-import kernels
+from miniapps import drivers
+from miniapps import kernels
 import miniapps
-from devices import backend as device
-from drivers.descriptor import Balancing, Driver, Options
-from drivers.hosts import Hosts, hosts, require_places
-from drivers.job import Job, Store
+from miniapps.devices import backend as device
+from miniapps.drivers.descriptor import Balancing, Driver, Options
+from miniapps.drivers.hosts import Hosts, hosts, require_places
+from miniapps.drivers.job import Job, Store
 from miniapps.audit import MOST_ROUNDS, MOST_SAMPLES, SEEDS, AuditPlan
 from miniapps.decomposition import Layout
 from miniapps.parameters import InputError, extents, parameter, require, words
-from workbench.arguments import destination, driver_option_names, grouped
-from workbench.run import checkpointing
-from workbench.run.checkpoint import Hdf5Checkpoints, Resumed, read_checkpoint
-from workbench.run.durations import MINUTES, Duration, duration
-from workbench.run.launched import Launched
-from workbench.run.shapes import unprintable
-from workbench.run.writable import check_writable, require_apart
+from miniapps.workbench.arguments import destination, driver_option_names, grouped
+from miniapps.workbench.run import checkpointing
+from miniapps.workbench.run.checkpoint import Hdf5Checkpoints, Resumed, read_checkpoint
+from miniapps.workbench.run.durations import MINUTES, Duration, duration
+from miniapps.workbench.run.launched import Launched
+from miniapps.workbench.run.shapes import unprintable
+from miniapps.workbench.run.writable import check_writable, require_apart
 
 WARMUP = 10  # steps, as in the studies of ESPM2 2021; the first ones are slower
 MOST_PES = 1 << 20  # and blocks per PE; their factors are searched, which takes time

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from drivers.waits import Wait, sentences
-from workbench.run.processes import SUSPENDED_S
-from workbench.run.progress_file import FINISHING, STARTING, ProgressFile, Slot
+from miniapps.drivers.waits import Wait, sentences
+from miniapps.workbench.run.processes import SUSPENDED_S
+from miniapps.workbench.run.progress_file import FINISHING, STARTING, ProgressFile, Slot
 
 STALLED = "no progress for"  # begins the report
 IDLE = ", and no block computes"  # in its first line: a deadlock, rather than a slow run

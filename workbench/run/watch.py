@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-from workbench.errors import tell
-from workbench.exit_status import FAILED
-from workbench.run.processes import Stopped, process_state
-from workbench.run.progress_file import ProgressFile
-from workbench.run.stall import Stall
+from miniapps.workbench.errors import tell
+from miniapps.workbench.exit_status import FAILED
+from miniapps.workbench.run.processes import Stopped, process_state
+from miniapps.workbench.run.progress_file import ProgressFile
+from miniapps.workbench.run.stall import Stall
 
 POLL_S = 0.1  # between two checks
 GRACE_S = 1.0  # for the run's process to end

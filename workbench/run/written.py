@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels.state_hash import WORDS, digest, hash_cells, hash_rows
+from miniapps.kernels.state_hash import WORDS, digest, hash_cells, hash_rows
 
 CHUNK = 1 << 22  # elements that are read at once, 32 MiB
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
-import kernels
+from miniapps import kernels
 import miniapps
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -116,7 +116,7 @@ def tried(changes: Sequence[Change]) -> Iterator[Tried]:
     right = [Change("none", "", "", "", seen_by) for seen_by in filter(None, [tests, *runs])]
     context: Any = get_context("forkserver")
     names = [name for name in miniapps.names() if kernels.exist(name, "cpu")]
-    loaded = [f"kernels.{name}.cpu" for name in names]
+    loaded = [f"miniapps.kernels.{name}.cpu" for name in names]
     context.set_forkserver_preload(["__main__", *LIBRARIES, *loaded, __name__])
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield from pool.map(lambda change: in_process(context, change), [*right, *changes])
@@ -201,10 +201,10 @@ class Loader(SourceFileLoader):
 
 def failures(run: str) -> str:
     """The checks that a run fails, or why its record does not count; empty if it is right."""
-    from workbench.run import batch
-    from workbench.run.cases import Case, spec_of
-    from workbench.run.revalidation import objection
-    from workbench.selftest.trials import PARTS, seen
+    from miniapps.workbench.run import batch
+    from miniapps.workbench.run.cases import Case, spec_of
+    from miniapps.workbench.run.revalidation import objection
+    from miniapps.workbench.selftest.trials import PARTS, seen
 
     app, driver = run.removeprefix(RUN).split()
     (result,) = batch.solve_all([spec_of(app, Case(driver, parts=PARTS), "tiny")])

@@ -10,20 +10,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import drivers
+from miniapps import drivers
 import miniapps
 from miniapps.json_input import parsed
 from miniapps.parameters import InputError, require
-from workbench.exit_status import VALID, WRONG
-from workbench.plural import counted
-from workbench.quoting import markdown_row
-from workbench.run.output import append_line
-from workbench.run.scratch import scratch_for_all
-from workbench.selftest import altered, numbered, simulated
-from workbench.selftest.altered import Change
-from workbench.selftest.drawn import of_day
-from workbench.selftest.trials import ENDS, SCALES, TINY, Found, Scale, Trial, solve, trials
-from workbench.table import Column, Table, fitted, show, width
+from miniapps.workbench.exit_status import VALID, WRONG
+from miniapps.workbench.plural import counted
+from miniapps.workbench.quoting import markdown_row
+from miniapps.workbench.run.output import append_line
+from miniapps.workbench.run.scratch import scratch_for_all
+from miniapps.workbench.selftest import altered, numbered, simulated
+from miniapps.workbench.selftest.altered import Change
+from miniapps.workbench.selftest.drawn import of_day
+from miniapps.workbench.selftest.trials import ENDS, SCALES, TINY, Found, Scale, Trial, solve, trials
+from miniapps.workbench.table import Column, Table, fitted, show, width
 
 NOT_THERE = "·"  # where a fault changes nothing
 SURVIVED = "SURVIVED"

@@ -12,7 +12,7 @@ from typing import Any
 import miniapps
 from miniapps.faults import Fault
 
-MESSAGES, RESULTS = "workbench.selftest.messages", "workbench.selftest.results"
+MESSAGES, RESULTS = "miniapps.workbench.selftest.messages", "miniapps.workbench.selftest.results"
 OF_THE_PACKAGE = "{package}.faults"  # of an app or a driver
 OF_GPUS = "miniapps.gpu_faults"  # whatever the app; those of an app are in its package
 

@@ -13,10 +13,10 @@ from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
-from drivers.job import Job, Store
+from miniapps.drivers.job import Job, Store
 from miniapps.faults import ACTED
-from workbench.run.spec import RunSpec
-from workbench.selftest import faults
+from miniapps.workbench.run.spec import RunSpec
+from miniapps.workbench.selftest import faults
 
 
 class Applied:

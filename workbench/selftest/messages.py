@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from devices.messages import packed
+from miniapps.devices.messages import packed
 from miniapps.contract import AllReduce, Collect, CollectSum, Post, PostSum
 from miniapps.faults import ACTED, Fault, catalogue, fault, rounded
 
-RESUME = "drivers.timing:Stepper.resume"
+RESUME = "miniapps.drivers.timing:Stepper.resume"
 AT = 8  # the number of the block's Post or Collect that is wrong
 POSTS, ANSWERS = (Post, PostSum), (Collect, CollectSum)
 Messages = dict[Any, np.ndarray]

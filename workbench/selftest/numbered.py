@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from workbench.exit_status import VALID, WRONG
-from workbench.plural import counted
-from workbench.selftest import altered
-from workbench.selftest.altered import Change, Tried
-from workbench.selftest.drawn import of_day
-from workbench.selftest.numbers import FAULTS
-from workbench.table import Column, Table, fitted, show, width
+from miniapps.workbench.exit_status import VALID, WRONG
+from miniapps.workbench.plural import counted
+from miniapps.workbench.selftest import altered
+from miniapps.workbench.selftest.altered import Change, Tried
+from miniapps.workbench.selftest.drawn import of_day
+from miniapps.workbench.selftest.numbers import FAULTS
+from miniapps.workbench.table import Column, Table, fitted, show, width
 
 PRESET = "numbers"  # in the report, in place of a size
 COLUMNS = Column("fault"), Column("file"), Column("caught by")

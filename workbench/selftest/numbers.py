@@ -9,7 +9,7 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from workbench.selftest.altered import Change
+from miniapps.workbench.selftest.altered import Change
 
 TABLE = Path(__file__).with_suffix(".toml")
 FAULTS = tuple(

@@ -11,10 +11,10 @@ import numpy as np
 from miniapps.contract import SETUP, Measure, Piece
 from miniapps.faults import ACTED, Fault, catalogue, fault
 
-MEASURED = "drivers.outcome:measured"
-HASHED = "drivers.outcome:hashed"
+MEASURED = "miniapps.drivers.outcome:measured"
+HASHED = "miniapps.drivers.outcome:hashed"
 JOINED = "{driver}:joined"
-PHASES = "drivers.job:Job.phases"
+PHASES = "miniapps.drivers.job:Job.phases"
 
 
 # Steps -------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ def two_steps_too_many_counted(right: Any) -> Any:
     return joined
 
 
-@fault("drivers.job:Job.build", conditional=True)
+@fault("miniapps.drivers.job:Job.build", conditional=True)
 def block_in_place_of_another(right: Any) -> Any:
     """The last block is created as a second first one."""
 
@@ -81,7 +81,7 @@ def block_in_place_of_another(right: Any) -> Any:
     return build
 
 
-@fault("drivers.timing:Stepper._begin", conditional=True)
+@fault("miniapps.drivers.timing:Stepper._begin", conditional=True)
 def block_that_ends_its_process(right: Any) -> Any:
     """The first block calls sys.exit(0) in its second round, on one rank alone."""
 
@@ -209,7 +209,7 @@ def hash_joined_by_the_largest(right: Any) -> Any:
     return measured
 
 
-@fault("workbench.run.record:digest", conditional=True)
+@fault("miniapps.workbench.run.record:digest", conditional=True)
 def hash_cut_short(right: Any) -> Any:
     """The record has the lower half of the words of the state hash only."""
 
@@ -276,7 +276,7 @@ def part_that_is_not_joined(right: Any) -> Any:
 # Audits ------------------------------------------------------------------------------------------
 
 
-@fault("drivers.audits:Auditor.is_planned", conditional=True)
+@fault("miniapps.drivers.audits:Auditor.is_planned", conditional=True)
 def audit_of_drawn_rounds_skipped(right: Any) -> Any:
     """The first and the last round are audited, the drawn ones are not."""
 
@@ -290,7 +290,7 @@ def audit_of_drawn_rounds_skipped(right: Any) -> Any:
     return is_planned
 
 
-@fault("drivers.audits:Auditor.begin", conditional=True)
+@fault("miniapps.drivers.audits:Auditor.begin", conditional=True)
 def audit_of_one_block_skipped(right: Any) -> Any:
     """One block contributes nothing to audits."""
 

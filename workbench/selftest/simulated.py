@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from drivers.descriptor import Driver
+from miniapps.drivers.descriptor import Driver
 from miniapps.faults import replaced
 
 NAME = "simulated GPU"

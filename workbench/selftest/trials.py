@@ -14,18 +14,18 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import drivers
+from miniapps import drivers
 import miniapps
-from drivers.descriptor import Driver
+from miniapps.drivers.descriptor import Driver
 from miniapps.faults import Fault
 from miniapps.parameters import InputError
 from miniapps.problem import Variant
-from workbench.run import batch, launch
-from workbench.run.cases import Case
-from workbench.run.processes import end_with
-from workbench.run.stall import IDLE, STALLED
-from workbench.selftest import faults, simulated, warm
-from workbench.selftest.faulty import APPLIED, FaultySpec
+from miniapps.workbench.run import batch, launch
+from miniapps.workbench.run.cases import Case
+from miniapps.workbench.run.processes import end_with
+from miniapps.workbench.run.stall import IDLE, STALLED
+from miniapps.workbench.selftest import faults, simulated, warm
+from miniapps.workbench.selftest.faulty import APPLIED, FaultySpec
 
 STEPS, WARMUP = 8, 2  # where the app does not ask for others
 BALANCER, PERIOD = "Rotate", 3  # moves every block

@@ -19,15 +19,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import kernels
+from miniapps import kernels
 import miniapps
-from workbench.exit_status import FAILED, VALID
-from workbench.run import batch, launch
-from workbench.run.processes import end_with
-from workbench.run.progress_file import FORKED
-from workbench.run.scratch import scratch_folder
-from workbench.run.spec import RunSpec
-from workbench.selftest import stub
+from miniapps.workbench.exit_status import FAILED, VALID
+from miniapps.workbench.run import batch, launch
+from miniapps.workbench.run.processes import end_with
+from miniapps.workbench.run.progress_file import FORKED
+from miniapps.workbench.run.scratch import scratch_folder
+from miniapps.workbench.run.spec import RunSpec
+from miniapps.workbench.selftest import stub
 
 RUNS = ".pickle"
 READY = b"ready\n"  # the first line that the warm process prints

@@ -17,15 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from drivers.timing import imbalance
+from miniapps.drivers.timing import imbalance
 from miniapps.parameters import InputError
-from workbench.quoting import markup
-from workbench.run.record import fixed_parameters
-from workbench.run.replaced import write_text
-from workbench.show.captions import fitted, machine_text, wrapped
-from workbench.show.marks import most_of, upper_limit
-from workbench.show.page import LETTERS, SMALL_LETTERS, page_of
-from workbench.show.saved import Period, SavedRun, periods_of_steps
+from miniapps.workbench.quoting import markup
+from miniapps.workbench.run.record import fixed_parameters
+from miniapps.workbench.run.replaced import write_text
+from miniapps.workbench.show.captions import fitted, machine_text, wrapped
+from miniapps.workbench.show.marks import most_of, upper_limit
+from miniapps.workbench.show.page import LETTERS, SMALL_LETTERS, page_of
+from miniapps.workbench.show.saved import Period, SavedRun, periods_of_steps
 
 MOST_PERIODS = 80
 POINTS = 1000  # per curve

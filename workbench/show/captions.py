@@ -7,11 +7,11 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import drivers
+from miniapps import drivers
 import miniapps
 from miniapps.parameters import words
-from workbench.plural import counted
-from workbench.quoting import figure
+from miniapps.workbench.plural import counted
+from miniapps.workbench.quoting import figure
 
 GLUE = "\N{NO-BREAK SPACE}"
 Problem = Mapping[str, Any]  # parameters of a problem, as in a record

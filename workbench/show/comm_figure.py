@@ -8,11 +8,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from communication.catalogue import CATALOGUE, RATE
-from workbench.plural import counted
-from workbench.show.captions import machine_text, wrapped
-from workbench.show.marks import styled, write
-from workbench.study.drawing import (
+from miniapps.communication.catalogue import CATALOGUE, RATE
+from miniapps.workbench.plural import counted
+from miniapps.workbench.show.captions import machine_text, wrapped
+from miniapps.workbench.show.marks import styled, write
+from miniapps.workbench.study.drawing import (
     LETTERS,
     bounds_of,
     decimal_log_axis,
@@ -21,7 +21,7 @@ from workbench.study.drawing import (
     new_figure,
     styles_of,
 )
-from workbench.study.statistics import Interval
+from miniapps.workbench.study.statistics import Interval
 
 UNITS = ((1 << 20, "MiB"), (1 << 10, "KiB"))
 TICKS = 8  # sizes that have a label

@@ -7,11 +7,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import drivers
-from workbench.show.captions import machine_text, problem_text, wrapped
-from workbench.show.marks import CLEAR, blank_figure, styled, write
-from workbench.show.plots import COLOURS
-from workbench.study.cells import number
+from miniapps import drivers
+from miniapps.workbench.show.captions import machine_text, problem_text, wrapped
+from miniapps.workbench.show.marks import CLEAR, blank_figure, styled, write
+from miniapps.workbench.show.plots import COLOURS
+from miniapps.workbench.study.cells import number
 
 WAITING = "#D9D9D9"
 BELOW: Mapping[str, Any] = MappingProxyType(

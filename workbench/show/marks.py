@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.run.replaced import replacing
+from miniapps.workbench.run.replaced import replacing
 
 BEYOND = "beyond"  # gid of the marks
 FEW = 40  # points of a curve; if there are not more, each has a dot

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from workbench.quoting import markup
-from workbench.show.captions import wrapped
+from miniapps.workbench.quoting import markup
+from miniapps.workbench.show.captions import wrapped
 
 PANELS = (130, 230, 110, 110)  # heights of the panels of a run, pixels
 BELOW = (62, 62, 38, 76)  # room below each, for its ticks and its title

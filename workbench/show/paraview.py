@@ -20,17 +20,17 @@ from miniapps.hdf5 import Unreadable
 from miniapps.parameters import require
 from miniapps.quantities import AXES
 from miniapps.saved import NOBODY
-from workbench.quoting import word
-from workbench.run.checkpoint import Resumed, is_checkpoint, read_checkpoint
-from workbench.run.disk import hdf5_file
-from workbench.run.replaced import replacing
-from workbench.run.schema import extent_of
-from workbench.run.shapes import POSITIVE, misfit
-from workbench.run.writable import check_writable
-from workbench.show.reading import opened, read_rows, require_survivable
-from workbench.show.saved import SavedRun
-from workbench.show.thumbnails import shown_name
-from workbench.show.trajectory import Trajectory, trajectory_in
+from miniapps.workbench.quoting import word
+from miniapps.workbench.run.checkpoint import Resumed, is_checkpoint, read_checkpoint
+from miniapps.workbench.run.disk import hdf5_file
+from miniapps.workbench.run.replaced import replacing
+from miniapps.workbench.run.schema import extent_of
+from miniapps.workbench.run.shapes import POSITIVE, misfit
+from miniapps.workbench.run.writable import check_writable
+from miniapps.workbench.show.reading import opened, read_rows, require_survivable
+from miniapps.workbench.show.saved import SavedRun
+from miniapps.workbench.show.thumbnails import shown_name
+from miniapps.workbench.show.trajectory import Trajectory, trajectory_in
 
 VERSION = (2, 0)
 CHUNK = 1 << 20  # values copied at a time

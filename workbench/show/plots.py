@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from miniapps.parameters import require
-from workbench.run.writable import check_writable
-from workbench.show.captions import run_title
-from workbench.show.marks import (
+from miniapps.workbench.run.writable import check_writable
+from miniapps.workbench.show.captions import run_title
+from miniapps.workbench.show.marks import (
     blank_figure,
     draw_curve,
     finish_curves,
@@ -20,9 +20,9 @@ from workbench.show.marks import (
     upper_limit,
     write,
 )
-from workbench.show.reading import opened
-from workbench.show.saved import SavedRun, periods_of_steps
-from workbench.show.thumbnails import (
+from miniapps.workbench.show.reading import opened
+from miniapps.workbench.show.saved import SavedRun, periods_of_steps
+from miniapps.workbench.show.thumbnails import (
     Sides,
     are_counted,
     counts,

@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from drivers.timing import SYNC, compute_per_pe
+from miniapps.drivers.timing import SYNC, compute_per_pe
 from miniapps.hdf5 import require_stored
 from miniapps.json_input import parsed_object
 from miniapps.parameters import require
-from workbench.run.checkpoint import is_checkpoint
-from workbench.run.revalidation import contradiction
-from workbench.run.schema import extent_of, upgraded
-from workbench.show.captions import command_text, problem_text
-from workbench.show.reading import opened, read_rows, require_survivable
-from workbench.show.saved_claims import broken_claim
-from workbench.show.thumbnails import (
+from miniapps.workbench.run.checkpoint import is_checkpoint
+from miniapps.workbench.run.revalidation import contradiction
+from miniapps.workbench.run.schema import extent_of, upgraded
+from miniapps.workbench.show.captions import command_text, problem_text
+from miniapps.workbench.show.reading import opened, read_rows, require_survivable
+from miniapps.workbench.show.saved_claims import broken_claim
+from miniapps.workbench.show.thumbnails import (
     Sides,
     are_counted,
     density,
@@ -29,7 +29,7 @@ from workbench.show.thumbnails import (
     sides_of,
     thumbnail_of,
 )
-from workbench.show.trajectory import TRAJECTORY, require_sound, trajectory_in
+from miniapps.workbench.show.trajectory import TRAJECTORY, require_sound, trajectory_in
 
 Period = tuple[int, int]  # first step, and one past the last step
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from drivers.timing import KIND_NAMES, ROW, SLICE, SYNC
-from workbench.run.revalidation import near
-from workbench.show.thumbnails import Sides, cells_along
+from miniapps.drivers.timing import KIND_NAMES, ROW, SLICE, SYNC
+from miniapps.workbench.run.revalidation import near
+from miniapps.workbench.show.thumbnails import Sides, cells_along
 
 LARGEST = 1 << 53  # of steps
 BLOCKS = 1 << 31  # that a table of int32 can number

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from drivers.timing import KIND_NAMES
+from miniapps.drivers.timing import KIND_NAMES
 from miniapps.parameters import InputError
-from workbench.run.replaced import write_text
-from workbench.show.saved import SavedRun
+from miniapps.workbench.run.replaced import write_text
+from miniapps.workbench.show.saved import SavedRun
 
 US = 1e6  # microseconds, the unit of the format, in a second
 

@@ -13,11 +13,11 @@ from types import MappingProxyType
 import numpy as np
 
 from miniapps.parameters import require
-from workbench.run.replaced import replacing
-from workbench.run.writable import check_writable
-from workbench.show.reading import opened
-from workbench.show.saved import SavedRun
-from workbench.show.trajectory import NO_SPECIES, Trajectory, trajectory_in
+from miniapps.workbench.run.replaced import replacing
+from miniapps.workbench.run.writable import check_writable
+from miniapps.workbench.show.reading import opened
+from miniapps.workbench.show.saved import SavedRun
+from miniapps.workbench.show.trajectory import NO_SPECIES, Trajectory, trajectory_in
 
 PROPERTIES = "species:S:1:pos:R:3:momenta:R:3:masses:R:1:id:I:1"
 SYMBOLS = MappingProxyType({NO_SPECIES: "X"})  # ASE's symbol of atoms that are of no element

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from devices.backend import Device
-from devices.messages import packed
+from miniapps.devices.backend import Device
+from miniapps.devices.messages import packed
 from miniapps.contract import Checkpoint, Collect, Index, Measure, Piece, Post, Saved
 from miniapps.decomposition import Layout
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kernels.state_hash import digest, hash_cells
+from miniapps.kernels.state_hash import digest, hash_cells
 from miniapps.contract import Check, Measure
 from miniapps.parameters import extents, parameter, require
 from miniapps.problem import BaseProblem, grown, halved

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-import drivers
-from devices.backend import Device
-from devices.messages import packed
-from drivers.engine import Engine
-from drivers.outcome import measured
-from kernels.state_hash import digest
+from miniapps import drivers
+from miniapps.devices.backend import Device
+from miniapps.devices.messages import packed
+from miniapps.drivers.engine import Engine
+from miniapps.drivers.outcome import measured
+from miniapps.kernels.state_hash import digest
 from miniapps.contract import Check, Collect, Post, combine
 
 from . import Block, Problem, validate
@@ -63,7 +63,7 @@ def test_same_bits_from_all_drivers() -> None:
     """
     cut = {driver.name: "--pe-grid 3" if driver.one_pe else "-n 2" for driver in drivers.usable()}
     lines = [f"run advect --preset tiny --driver {name} {how}" for name, how in cut.items()]
-    command = [sys.executable, "-m", "workbench.cli", "batch", "-"]
+    command = [sys.executable, "-m", "miniapps.workbench.cli", "batch", "-"]
     folder = {"MINIAPPS_PATH": str(Path(__file__).parents[1])}
     done = subprocess.run(
         command, input="\n".join(lines), env=os.environ | folder, text=True, stdout=subprocess.PIPE

@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from workbench import plural
-from workbench.run.cases import Case
-from workbench.run.record import DISTURBED, disturbed
-from workbench.study.campaign import Campaign
-from workbench.study.laws import Fit, fit_amdahl, fit_gustafson, fit_usl
-from workbench.study.plan import case_of
-from workbench.study.revalidation import answer_key
-from workbench.study.statistics import (
+from miniapps.workbench import plural
+from miniapps.workbench.run.cases import Case
+from miniapps.workbench.run.record import DISTURBED, disturbed
+from miniapps.workbench.study.campaign import Campaign
+from miniapps.workbench.study.laws import Fit, fit_amdahl, fit_gustafson, fit_usl
+from miniapps.workbench.study.plan import case_of
+from miniapps.workbench.study.revalidation import answer_key
+from miniapps.workbench.study.statistics import (
     Interval,
     UTest,
     crossing,
@@ -35,7 +35,7 @@ from workbench.study.statistics import (
     speedup,
     u_test,
 )
-from workbench.study.validation import mean_step_s
+from miniapps.workbench.study.validation import mean_step_s
 
 LEAST_GAIN = 0.01  # that a balancer could bring; a share of less says nothing
 

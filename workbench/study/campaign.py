@@ -30,10 +30,10 @@ from typing import Any, Self
 
 from miniapps.json_input import parsed_object
 from miniapps.parameters import InputError, require, require_no_device
-from workbench.run.output import append_line
-from workbench.run.record import with_few_rounds
-from workbench.run.schema import comparable, upgraded, upgraded_head
-from workbench.study.revalidation import misfit_of_event, misfit_of_head, revalidated
+from miniapps.workbench.run.output import append_line
+from miniapps.workbench.run.record import with_few_rounds
+from miniapps.workbench.run.schema import comparable, upgraded, upgraded_head
+from miniapps.workbench.study.revalidation import misfit_of_event, misfit_of_head, revalidated
 
 VERSION = 1
 

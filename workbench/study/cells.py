@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from workbench.study.campaign import Campaign
-from workbench.study.statistics import Interval
-from workbench.study.validation import own_problem
-from workbench.table import NONE, Column
+from miniapps.workbench.study.campaign import Campaign
+from miniapps.workbench.study.statistics import Interval
+from miniapps.workbench.study.validation import own_problem
+from miniapps.workbench.table import NONE, Column
 
 
 def number(value: float, digits: int = 4) -> str:

@@ -12,12 +12,12 @@ from typing import Any
 
 import miniapps
 from miniapps.parameters import require
-from workbench.arguments import add_app_options
-from workbench.exit_status import VALID
-from workbench.parser import Prints, chosen
-from workbench.run.spec import RunSpec
-from workbench.run.writable import check_writable
-from workbench.study.options import (
+from miniapps.workbench.arguments import add_app_options
+from miniapps.workbench.exit_status import VALID
+from miniapps.workbench.parser import Prints, chosen
+from miniapps.workbench.run.spec import RunSpec
+from miniapps.workbench.run.writable import check_writable
+from miniapps.workbench.study.options import (
     COMM,
     MOST_TRIALS,
     add_study_options,
@@ -25,7 +25,7 @@ from workbench.study.options import (
     listed,
     study_of,
 )
-from workbench.study.plan import KINDS, Study, case_of, described
+from miniapps.workbench.study.plan import KINDS, Study, case_of, described
 
 EXAMPLES = """examples:
   miniapps study strong jacobi2d --odf 1,4 --size 2048x2048 --steps 500
@@ -80,7 +80,7 @@ def _study(options: argparse.Namespace, runtime: list[str]) -> int:
 
 
 def _add_comm(commands: Any) -> None:
-    from workbench.study.comm import command
+    from miniapps.workbench.study.comm import command
 
     help = "communication benchmarks, as a TOML file says"
     command.add_options(commands.add_parser(COMM, help=help, allow_abbrev=False))
@@ -94,8 +94,8 @@ def _add_report(commands: Any) -> None:
 
 
 def _report(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench.study import report
-    from workbench.study.comm import report as of_comm
+    from miniapps.workbench.study import report
+    from miniapps.workbench.study.comm import report as of_comm
 
     if of_comm.is_ours(options.file):
         require(options.published is None, "--published", options.published, "not of a comm study")
@@ -109,7 +109,7 @@ def _add_noise(commands: Any) -> None:
 
 
 def _noise(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench.study import noise
+    from miniapps.workbench.study import noise
 
     print(json.dumps(noise.noted()))
     return VALID
@@ -124,8 +124,8 @@ def _add_export(commands: Any) -> None:
 
 
 def _export(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench.study import export
-    from workbench.study.campaign import Campaign
+    from miniapps.workbench.study import export
+    from miniapps.workbench.study.campaign import Campaign
 
     campaign = Campaign.read(options.file)
     for written in export.export(campaign, options.format, options.to, options.file):
@@ -141,15 +141,15 @@ def _add_collect(commands: Any) -> None:
 
 
 def _collect(options: argparse.Namespace, runtime: list[str]) -> int:
-    from workbench.study import slurm
+    from miniapps.workbench.study import slurm
 
     return slurm.collect(options.folder, options.campaign or options.folder / "campaign.jsonl")
 
 
 def study(options: argparse.Namespace) -> int:
     """Run or list a study, or write its job scripts; returns the exit status. Raises InputError."""
-    from workbench.study.report import published_tables, write
-    from workbench.study.runner import Policy, run_campaign
+    from miniapps.workbench.study.report import published_tables, write
+    from miniapps.workbench.study.runner import Policy, run_campaign
 
     check_policy(options)
     study = study_of(options)
@@ -202,7 +202,7 @@ def usable(specs: list[RunSpec], kind: str, launcher: str | None) -> list[RunSpe
 
 def _to_slurm(options: argparse.Namespace, study: Study, specs: list[RunSpec]) -> int:
     """Write the job scripts of a study, and submit them unless it is a dry run."""
-    from workbench.study import slurm
+    from miniapps.workbench.study import slurm
 
     folder = options.folder or Path("jobs")
     extra = tuple(options.sbatch)

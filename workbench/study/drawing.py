@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from workbench.show.captions import wrapped
-from workbench.show.marks import blank_figure
-from workbench.show.plots import COLOURS
-from workbench.study.analysis import Result
-from workbench.study.statistics import Interval
+from miniapps.workbench.show.captions import wrapped
+from miniapps.workbench.show.marks import blank_figure
+from miniapps.workbench.show.plots import COLOURS
+from miniapps.workbench.study.analysis import Result
+from miniapps.workbench.study.statistics import Interval
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", (0, (6, 2)), (0, (4, 1.5, 1, 1.5)), (0, (1.5, 1.2)), (0, (8, 2, 1, 2, 1, 2)))

@@ -9,15 +9,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import drivers
+from miniapps import drivers
 from miniapps.parameters import InputError, require, shown
-from workbench.quoting import csv_of, csv_text
-from workbench.run.record import disturbed
-from workbench.run.replaced import write_text
-from workbench.study.campaign import Campaign
-from workbench.study.reframe import reframe_check
-from workbench.study.titles import configuration
-from workbench.study.validation import mean_step_s
+from miniapps.workbench.quoting import csv_of, csv_text
+from miniapps.workbench.run.record import disturbed
+from miniapps.workbench.run.replaced import write_text
+from miniapps.workbench.study.campaign import Campaign
+from miniapps.workbench.study.reframe import reframe_check
+from miniapps.workbench.study.titles import configuration
+from miniapps.workbench.study.validation import mean_step_s
 
 SUFFIXES = {"csv": ".csv", "seed-csv": "", "extra-p": ".extra-p.txt", "reframe": ".reframe.py"}
 FORMATS = tuple(SUFFIXES)

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from workbench.show.captions import fitted
-from workbench.show.marks import styled
-from workbench.show.plots import COLOURS
-from workbench.study import analysis
-from workbench.study.analysis import Result
-from workbench.study.campaign import Campaign
-from workbench.study.cells import half_point
-from workbench.study.drawing import (
+from miniapps.workbench.show.captions import fitted
+from miniapps.workbench.show.marks import styled
+from miniapps.workbench.show.plots import COLOURS
+from miniapps.workbench.study import analysis
+from miniapps.workbench.study.analysis import Result
+from miniapps.workbench.study.campaign import Campaign
+from miniapps.workbench.study.cells import half_point
+from miniapps.workbench.study.drawing import (
     HALF,
     MARKER,
     METG,
@@ -41,11 +41,11 @@ from workbench.study.drawing import (
     steps_ms,
     styles_of,
 )
-from workbench.study.laws import Fit
-from workbench.study.parts import parts_figure
-from workbench.study.statistics import Interval
-from workbench.study.tables import POOR
-from workbench.study.titles import machine_of, title_of
+from miniapps.workbench.study.laws import Fit
+from miniapps.workbench.study.parts import parts_figure
+from miniapps.workbench.study.statistics import Interval
+from miniapps.workbench.study.tables import POOR
+from miniapps.workbench.study.titles import machine_of, title_of
 
 DPI = 200
 LETTERS = 14  # of a title, per inch

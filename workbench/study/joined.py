@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.run.record import Times, timing
-from workbench.run.revalidation import CASE, RECORD, UNTIMED, objection, untimed
-from workbench.run.shapes import COUNT
+from miniapps.workbench.run.record import Times, timing
+from miniapps.workbench.run.revalidation import CASE, RECORD, UNTIMED, objection, untimed
+from miniapps.workbench.run.shapes import COUNT
 
 Record = dict[str, Any]
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import optimize
 
-from workbench.plural import counted
-from workbench.study.statistics import (
+from miniapps.workbench.plural import counted
+from miniapps.workbench.study.statistics import (
     LEVEL,
     Interval,
     Numbers,

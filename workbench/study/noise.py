@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.run.record import host
-from workbench.run.versions import versions
+from miniapps.workbench.run.record import host
+from miniapps.workbench.run.versions import versions
 
 CELLS = 1 << 18  # 2 MiB per array: partly in cache, like the runs themselves
 REPEATS = 600

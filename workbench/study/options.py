@@ -15,17 +15,17 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import drivers
+from miniapps import drivers
 import miniapps
-from drivers.descriptor import Balancing
-from drivers.hosts import hosts
+from miniapps.drivers.descriptor import Balancing
+from miniapps.drivers.hosts import hosts
 from miniapps.json_input import in_words
 from miniapps.parameters import InputError, contents, integer, require
-from workbench.arguments import SHARE, add_number, add_options, add_stall, typed
-from workbench.run.spec import MOST_PES, WARMUP, RunSpec, requested
-from workbench.study.plan import KINDS, MOST_STEPS, NO_BALANCING, SHARED, Study, usual_pes
-from workbench.study.titles import TITLES
-from workbench.table import labelled, width
+from miniapps.workbench.arguments import SHARE, add_number, add_options, add_stall, typed
+from miniapps.workbench.run.spec import MOST_PES, WARMUP, RunSpec, requested
+from miniapps.workbench.study.plan import KINDS, MOST_STEPS, NO_BALANCING, SHARED, Study, usual_pes
+from miniapps.workbench.study.titles import TITLES
+from miniapps.workbench.table import labelled, width
 
 SHIPPED = Path(__file__).parents[2] / "studies"  # in the source tree and where it is installed
 MOST_TRIALS = 100

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from workbench.show.marks import CLEAR
-from workbench.show.plots import COLOURS
-from workbench.study.analysis import Result, by_configuration
-from workbench.study.campaign import Campaign
-from workbench.study.cells import number, problem_cell
-from workbench.study.drawing import OVERSUBSCRIBED, fitted_legend, new_figure
+from miniapps.workbench.show.marks import CLEAR
+from miniapps.workbench.show.plots import COLOURS
+from miniapps.workbench.study.analysis import Result, by_configuration
+from miniapps.workbench.study.campaign import Campaign
+from miniapps.workbench.study.cells import number, problem_cell
+from miniapps.workbench.study.drawing import OVERSUBSCRIBED, fitted_legend, new_figure
 
 PARTS = (  # of a PE's time: name, colour, hatch
     ("compute", COLOURS[0], ""),

@@ -11,12 +11,12 @@ from itertools import product
 from types import MappingProxyType
 from typing import Any
 
-import drivers
-from drivers.hosts import Hosts
+from miniapps import drivers
+from miniapps.drivers.hosts import Hosts
 from miniapps.parameters import InputError, require
-from workbench import environment
-from workbench.run.cases import Case
-from workbench.run.spec import RunSpec
+from miniapps.workbench import environment
+from miniapps.workbench.run.cases import Case
+from miniapps.workbench.run.spec import RunSpec
 
 KINDS: Mapping[str, str] = MappingProxyType(
     {

@@ -6,16 +6,16 @@ import shlex
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import drivers
-from workbench.plural import counted
-from workbench.run.record import DISTURBED, disturbed, fixed_parameters
-from workbench.study import analysis
-from workbench.study.campaign import Campaign
-from workbench.study.cells import columns_of, distinct
-from workbench.study.noise import NOISY, Noise
-from workbench.study.plan import steps_of
-from workbench.study.validation import answer_key, in_words, label
-from workbench.table import NONE, Table
+from miniapps import drivers
+from miniapps.workbench.plural import counted
+from miniapps.workbench.run.record import DISTURBED, disturbed, fixed_parameters
+from miniapps.workbench.study import analysis
+from miniapps.workbench.study.campaign import Campaign
+from miniapps.workbench.study.cells import columns_of, distinct
+from miniapps.workbench.study.noise import NOISY, Noise
+from miniapps.workbench.study.plan import steps_of
+from miniapps.workbench.study.validation import answer_key, in_words, label
+from miniapps.workbench.table import NONE, Table
 
 Named = Callable[[dict[str, Any], int], str]  # a point of a head in a few words
 

@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-import drivers
+from miniapps import drivers
 import miniapps
-from drivers.descriptor import Balancing
+from miniapps.drivers.descriptor import Balancing
 from miniapps.parameters import require
-from workbench.arguments import grouped
-from workbench.quoting import is_number, literal, word
-from workbench.run.spec import RunSpec
-from workbench.study.campaign import Campaign
-from workbench.study.titles import configuration
-from workbench.study.validation import mean_step_s
+from miniapps.workbench.arguments import grouped
+from miniapps.workbench.quoting import is_number, literal, word
+from miniapps.workbench.run.spec import RunSpec
+from miniapps.workbench.study.campaign import Campaign
+from miniapps.workbench.study.titles import configuration
+from miniapps.workbench.study.validation import mean_step_s
 
 LEAST_TOLERANCE = 0.10
 BLIND_TOLERANCE = 0.50  # if there are too few trials to estimate their spread

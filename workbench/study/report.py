@@ -14,24 +14,24 @@ from typing import Any
 import miniapps
 from miniapps.json_input import parsed
 from miniapps.parameters import InputError, contents, printable, require
-from workbench.exit_status import VALID, WRONG
-from workbench.quoting import markup
-from workbench.run.replaced import replacing, write_text
-from workbench.run.writable import check_writable
-from workbench.study.campaign import Campaign
-from workbench.study.options import MOST_PUBLISHED
-from workbench.study.plan import KINDS
-from workbench.study.provenance import (
+from miniapps.workbench.exit_status import VALID, WRONG
+from miniapps.workbench.quoting import markup
+from miniapps.workbench.run.replaced import replacing, write_text
+from miniapps.workbench.run.writable import check_writable
+from miniapps.workbench.study.campaign import Campaign
+from miniapps.workbench.study.options import MOST_PUBLISHED
+from miniapps.workbench.study.plan import KINDS
+from miniapps.workbench.study.provenance import (
     commands_table,
     disturbed_lines,
     failures_table,
     hashes,
     timed_steps,
 )
-from workbench.study.tables import tables
-from workbench.study.titles import machine_of, title_of
-from workbench.study.validation import spaced
-from workbench.table import Column, Table, show, width, wrapped
+from miniapps.workbench.study.tables import tables
+from miniapps.workbench.study.titles import machine_of, title_of
+from miniapps.workbench.study.validation import spaced
+from miniapps.workbench.table import Column, Table, show, width, wrapped
 
 FORMATS = ("png", "svg", "pdf")
 WIDE = 8.0  # inches: a wider figure has no other one beside it
@@ -130,7 +130,7 @@ def _text(value: Any) -> str:
 
 def _draw(campaign: Campaign, path: Path) -> list[dict[str, Any]]:
     """Write the figures beside the campaign; returns what the page shows of them."""
-    from workbench.study.figures import CAPTIONS, figures
+    from miniapps.workbench.study.figures import CAPTIONS, figures
 
     made = figures(campaign)
     return drawn(made, CAPTIONS, lambda name, form: path.with_name(f"{path.stem}-{name}.{form}"))
@@ -146,7 +146,7 @@ def drawn(
     ``place``: the path of the file of a figure's name in a format; ``wide``: whether the figure
     takes the whole width of the page.
     """
-    from workbench.study.figures import saved
+    from miniapps.workbench.study.figures import saved
 
     shown: list[dict[str, Any]] = []
     for name, figure in figures.items():

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from workbench.run.record import fixed_parameters
-from workbench.run.revalidation import CASE, EXACT, HOST, near, objection
-from workbench.run.shapes import (
+from miniapps.workbench.run.record import fixed_parameters
+from miniapps.workbench.run.revalidation import CASE, EXACT, HOST, near, objection
+from miniapps.workbench.run.shapes import (
     AMOUNT,
     COUNT,
     FLAG,
@@ -30,7 +30,7 @@ from workbench.run.shapes import (
     misfit,
     unprintable,
 )
-from workbench.study.plan import steps_of
+from miniapps.workbench.study.plan import steps_of
 
 Event = dict[str, Any]
 

@@ -21,18 +21,18 @@ from typing import Any, Protocol
 
 from miniapps.parameters import InputError, printable
 from miniapps.tiling import cache_folder
-from workbench.exit_status import VALID, WRONG
-from workbench.plural import counted
-from workbench.run import launch
-from workbench.run.execute import check_fits
-from workbench.run.launched import Launched
-from workbench.run.record import disturbed, disturber, host
-from workbench.run.spec import RunSpec
-from workbench.run.versions import versions
-from workbench.study import noise
-from workbench.study.campaign import VERSION, Campaign, Writer
-from workbench.study.plan import Study, described
-from workbench.study.validation import label, mean_step_s, rejection_reason, wide_points
+from miniapps.workbench.exit_status import VALID, WRONG
+from miniapps.workbench.plural import counted
+from miniapps.workbench.run import launch
+from miniapps.workbench.run.execute import check_fits
+from miniapps.workbench.run.launched import Launched
+from miniapps.workbench.run.record import disturbed, disturber, host
+from miniapps.workbench.run.spec import RunSpec
+from miniapps.workbench.run.versions import versions
+from miniapps.workbench.study import noise
+from miniapps.workbench.study.campaign import VERSION, Campaign, Writer
+from miniapps.workbench.study.plan import Study, described
+from miniapps.workbench.study.validation import label, mean_step_s, rejection_reason, wide_points
 
 ATTEMPTS = 10  # at a run that other programs disturb, if --max-noise is given
 PATIENCE_S = 120.0  # the longest wait for a quiet machine before a run

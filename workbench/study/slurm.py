@@ -22,28 +22,28 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-import drivers
+from miniapps import drivers
 import miniapps
 from miniapps.json_input import parsed_object
 from miniapps.parameters import InputError, contents, printable, require
-from workbench.exit_status import FAILED, VALID, WRONG
-from workbench.plural import counted
-from workbench.run.checkpoint import offers_checkpoints
-from workbench.run.replaced import write_text
-from workbench.run.schema import comparable, upgraded, upgraded_head
-from workbench.run.spec import RunSpec
-from workbench.study.campaign import Writer, object_of
-from workbench.study.job_texts import (
+from miniapps.workbench.exit_status import FAILED, VALID, WRONG
+from miniapps.workbench.plural import counted
+from miniapps.workbench.run.checkpoint import offers_checkpoints
+from miniapps.workbench.run.replaced import write_text
+from miniapps.workbench.run.schema import comparable, upgraded, upgraded_head
+from miniapps.workbench.run.spec import RunSpec
+from miniapps.workbench.study.campaign import Writer, object_of
+from miniapps.workbench.study.job_texts import (
     CHECKPOINTS_TEXT,
     JOB_TEXT,
     REMOTE_SHELL_TEXT,
     SETTINGS_TEXT,
     SUBMIT_TEXT,
 )
-from workbench.study.joined import joined
-from workbench.study.plan import CASE, Study, steps_of
-from workbench.study.runner import header_of, plain_command, shuffled
-from workbench.study.validation import rejection_reason
+from miniapps.workbench.study.joined import joined
+from miniapps.workbench.study.plan import CASE, Study, steps_of
+from miniapps.workbench.study.runner import header_of, plain_command, shuffled
+from miniapps.workbench.study.validation import rejection_reason
 
 HEAD, SETTINGS, REMOTE_SHELL, SUBMIT = "head.json", "settings.sh", "remote-shell.sh", "submit.sh"
 RESULT_KEYS, TIMING_KEYS = (

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from workbench.plural import counted
-from workbench.study import analysis
-from workbench.study.analysis import Gain, PairwiseComparison, Result, Scaling
-from workbench.study.campaign import Campaign
-from workbench.study.cells import (
+from miniapps.workbench.plural import counted
+from miniapps.workbench.study import analysis
+from miniapps.workbench.study.analysis import Gain, PairwiseComparison, Result, Scaling
+from miniapps.workbench.study.campaign import Campaign
+from miniapps.workbench.study.cells import (
     columns_of,
     distinct,
     half_point,
@@ -22,15 +22,15 @@ from workbench.study.cells import (
     share,
     with_bounds,
 )
-from workbench.study.laws import Fit
-from workbench.study.plan import case_of
-from workbench.study.provenance import (
+from miniapps.workbench.study.laws import Fit
+from miniapps.workbench.study.plan import case_of
+from miniapps.workbench.study.provenance import (
     environment_table,
     hashes_table,
     noise_line,
 )
-from workbench.study.validation import label, wide_points
-from workbench.table import NONE, Table
+from miniapps.workbench.study.validation import label, wide_points
+from miniapps.workbench.table import NONE, Table
 
 POOR = 0.1  # the largest residual of a usable fit
 FEW = 5  # trials; with fewer, an interval is hardly wider than their range

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import drivers
-from workbench.quoting import word
-from workbench.show.captions import machine_text, problem_text
-from workbench.study.campaign import Campaign
+from miniapps import drivers
+from miniapps.workbench.quoting import word
+from miniapps.workbench.show.captions import machine_text, problem_text
+from miniapps.workbench.study.campaign import Campaign
 
 TITLES = {
     "strong": "Strong scaling",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from workbench.run.revalidation import objection
-from workbench.study.campaign import Campaign
-from workbench.study.plan import CASE, case_of
-from workbench.study.revalidation import answer_key
-from workbench.study.statistics import mean_interval
+from miniapps.workbench.run.revalidation import objection
+from miniapps.workbench.study.campaign import Campaign
+from miniapps.workbench.study.plan import CASE, case_of
+from miniapps.workbench.study.revalidation import answer_key
+from miniapps.workbench.study.statistics import mean_interval
 
 TICKS = 100  # the least mean length of a round, in ticks of the clock
 

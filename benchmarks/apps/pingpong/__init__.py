@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from devices.backend import Device
-from kernels.state_hash import digest, hash_cells
+from miniapps.devices.backend import Device
+from miniapps.kernels.state_hash import digest, hash_cells
 from miniapps.contract import BlockMaker, Check, Collect, Index, Measure, Piece, Post
 from miniapps.decomposition import Layout
 from miniapps.parameters import parameter, require

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from devices.cpu.vectors import WIDTH
-from kernels.leanmd.cpu.exchange import (
+from miniapps.devices.cpu.vectors import WIDTH
+from miniapps.kernels.leanmd.cpu.exchange import (
     arrange,
     choose,
     end_here,
@@ -13,10 +13,10 @@ from kernels.leanmd.cpu.exchange import (
     gather,
     place,
 )
-from kernels.leanmd.cpu.interactions import energies, forces
-from kernels.leanmd.cpu.motion import adjust, draw, kick, kick_and_drift, sums_of_motion
-from kernels.leanmd.cpu.neighbours import fill_lists, sort_into_bins
-from kernels.leanmd.cpu.pairs import (
+from miniapps.kernels.leanmd.cpu.interactions import energies, forces
+from miniapps.kernels.leanmd.cpu.motion import adjust, draw, kick, kick_and_drift, sums_of_motion
+from miniapps.kernels.leanmd.cpu.neighbours import fill_lists, sort_into_bins
+from miniapps.kernels.leanmd.cpu.pairs import (
     pack_positions,
     pair_forces,
     pair_forces_in_single,
@@ -24,8 +24,8 @@ from kernels.leanmd.cpu.pairs import (
     rows_of,
     sent_positions,
 )
-from kernels.leanmd.cpu.single import Quanta, forces_in_single
-from kernels.leanmd.interface import Forces, PairForces, QuantaOf
+from miniapps.kernels.leanmd.cpu.single import Quanta, forces_in_single
+from miniapps.kernels.leanmd.interface import Forces, PairForces, QuantaOf
 
 FORCES: Mapping[str, Forces] = {"float64": forces, "float32": forces_in_single}
 QUANTA: Mapping[str, QuantaOf] = {"float32": Quanta}

@@ -7,11 +7,11 @@ from typing import Any
 
 from numba import float64, int64, void
 
-from devices.backend import Array
-from devices.cpu.compiler import njit
-from devices.cpu.vectors import WIDTH
-from kernels.leanmd.cpu.arrays import FLOATS, INDICES, NUMBERS, ROW, ROWS, SEEN
-from kernels.leanmd.units import FAR
+from miniapps.devices.backend import Array
+from miniapps.devices.cpu.compiler import njit
+from miniapps.devices.cpu.vectors import WIDTH
+from miniapps.kernels.leanmd.cpu.arrays import FLOATS, INDICES, NUMBERS, ROW, ROWS, SEEN
+from miniapps.kernels.leanmd.units import FAR
 
 
 @njit([(int64, ROW, float64, float64, INDICES), (int64, NUMBERS, float64, float64, INDICES)],

@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 from numba import boolean, float64, int64, void
 
-from devices.cpu.compiler import DISTINCT, njit
-from devices.cpu.vectors import WIDTH, bits, broadcast, fma, lane, load, numbers, store, where
-from kernels.leanmd.cpu.arrays import INDICES, INTS, SEEN, WHOLE
-from kernels.leanmd.units import (
+from miniapps.devices.cpu.compiler import DISTINCT, njit
+from miniapps.devices.cpu.vectors import WIDTH, bits, broadcast, fma, lane, load, numbers, store, where
+from miniapps.kernels.leanmd.cpu.arrays import INDICES, INTS, SEEN, WHOLE
+from miniapps.kernels.leanmd.units import (
     CLOSE,
     CLOSE_UNIT,
     CLOSEST,

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 from numba import float64, int64, uint64, void
 
-from devices.cpu.compiler import DISTINCT, njit
-from devices.cpu.vectors import bits, fma
-from kernels.leanmd.cpu.arrays import FLOATS, INTS, ROWS, WHOLE
-from kernels.leanmd.cpu.interactions import add_wide
-from kernels.leanmd.units import (
+from miniapps.devices.cpu.compiler import DISTINCT, njit
+from miniapps.devices.cpu.vectors import bits, fma
+from miniapps.kernels.leanmd.cpu.arrays import FLOATS, INTS, ROWS, WHOLE
+from miniapps.kernels.leanmd.cpu.interactions import add_wide
+from miniapps.kernels.leanmd.units import (
     ENERGY_UNIT,
     FAST,
     FASTEST,
     FORCE_UNIT,
     STRAY,
 )
-from kernels.state_hash.cpu import mix
+from miniapps.kernels.state_hash.cpu import mix
 
 
 @njit(

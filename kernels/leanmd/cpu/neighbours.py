@@ -7,11 +7,11 @@ import math
 import numpy as np
 from numba import boolean, float64, int64, void
 
-from devices.cpu.compiler import DISTINCT, njit
-from devices.cpu.quads import append, bits_of
-from devices.cpu.vectors import WIDTH, broadcast_line, fma, line
-from kernels.leanmd.cpu.arrays import FLOATS, INDICES, INTS, SEEN
-from kernels.leanmd.units import FAR, ROUNDING
+from miniapps.devices.cpu.compiler import DISTINCT, njit
+from miniapps.devices.cpu.quads import append, bits_of
+from miniapps.devices.cpu.vectors import WIDTH, broadcast_line, fma, line
+from miniapps.kernels.leanmd.cpu.arrays import FLOATS, INDICES, INTS, SEEN
+from miniapps.kernels.leanmd.units import FAR, ROUNDING
 
 GROUP = WIDTH * WIDTH  # atoms of the clusters whose lists are filled together
 BEFORE_ALL = -(1 << 30)  # an index far from those of all atoms

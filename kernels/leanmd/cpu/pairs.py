@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from devices.backend import Array, Memory
-from devices.cpu.vectors import WIDTH
-from kernels.leanmd.cpu.interactions import forces
-from kernels.leanmd.cpu.single import Quanta, forces_in_single
-from kernels.leanmd.interface import ClusterLists, Forces, PairTask
-from kernels.leanmd.units import CLOSE, NO_ERROR
+from miniapps.devices.backend import Array, Memory
+from miniapps.devices.cpu.vectors import WIDTH
+from miniapps.kernels.leanmd.cpu.interactions import forces
+from miniapps.kernels.leanmd.cpu.single import Quanta, forces_in_single
+from miniapps.kernels.leanmd.interface import ClusterLists, Forces, PairTask
+from miniapps.kernels.leanmd.units import CLOSE, NO_ERROR
 
 
 class PairLists(NamedTuple):

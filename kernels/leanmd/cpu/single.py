@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numba import boolean, float32, float64, int32, int64, types, void
 
-from devices.backend import Array
-from devices.cpu.compiler import DISTINCT, njit
-from devices.cpu.quads import (
+from miniapps.devices.backend import Array
+from miniapps.devices.cpu.compiler import DISTINCT, njit
+from miniapps.devices.cpu.quads import (
     as_floats,
     numbers_of_i,
     numbers_of_j,
@@ -30,10 +30,10 @@ from devices.cpu.quads import (
     z_of_i,
     z_of_j,
 )
-from devices.cpu.vectors import WIDTH, broadcast_line, lane, store, where
-from kernels.leanmd.cpu.arrays import INDICES, INTS, SEEN, WHOLE
-from kernels.leanmd.cpu.interactions import closest_pair
-from kernels.leanmd.units import CLOSE, CLOSEST, FAR, FORCE_UNIT, OUTSIDE, SINGLE_UNIT
+from miniapps.devices.cpu.vectors import WIDTH, broadcast_line, lane, store, where
+from miniapps.kernels.leanmd.cpu.arrays import INDICES, INTS, SEEN, WHOLE
+from miniapps.kernels.leanmd.cpu.interactions import closest_pair
+from miniapps.kernels.leanmd.units import CLOSE, CLOSEST, FAR, FORCE_UNIT, OUTSIDE, SINGLE_UNIT
 
 WIDE = int(SINGLE_UNIT / FORCE_UNIT)
 RECORDS = types.Array(int32, 1, "C", readonly=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kernels.leanmd.gpu.exchange import (
+from miniapps.kernels.leanmd.gpu.exchange import (
     arrange,
     choose,
     end_here,
@@ -12,10 +12,10 @@ from kernels.leanmd.gpu.exchange import (
     gather,
     place,
 )
-from kernels.leanmd.gpu.interactions import WIDTH, energies, forces, forces_in_single
-from kernels.leanmd.gpu.motion import adjust, draw, kick, kick_and_drift, sums_of_motion
-from kernels.leanmd.gpu.neighbours import fill_lists, sort_into_bins
-from kernels.leanmd.gpu.pairs import (
+from miniapps.kernels.leanmd.gpu.interactions import WIDTH, energies, forces, forces_in_single
+from miniapps.kernels.leanmd.gpu.motion import adjust, draw, kick, kick_and_drift, sums_of_motion
+from miniapps.kernels.leanmd.gpu.neighbours import fill_lists, sort_into_bins
+from miniapps.kernels.leanmd.gpu.pairs import (
     pack_positions,
     pair_forces,
     pair_forces_in_single,
@@ -23,8 +23,8 @@ from kernels.leanmd.gpu.pairs import (
     rows_of,
     sent_positions,
 )
-from kernels.leanmd.gpu.single import Quanta
-from kernels.leanmd.interface import Forces, PairForces, QuantaOf
+from miniapps.kernels.leanmd.gpu.single import Quanta
+from miniapps.kernels.leanmd.interface import Forces, PairForces, QuantaOf
 
 FORCES: Mapping[str, Forces] = {"float64": forces, "float32": forces_in_single}
 QUANTA: Mapping[str, QuantaOf] = {"float32": Quanta}

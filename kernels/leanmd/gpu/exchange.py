@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from devices.backend import Array
-from devices.cuda.buffers import MessageView
-from devices.cuda.compiler import blocks, cuda, inlined, kernel
-from devices.cuda.memory import empty, flat, to_host
-from devices.cuda.primitives import CHUNK, FEW_THREADS, fill, launch, scan
-from kernels.leanmd.gpu.arrays import triple
-from kernels.leanmd.gpu.interactions import WIDTH
-from kernels.leanmd.units import FAR
+from miniapps.devices.backend import Array
+from miniapps.devices.cuda.buffers import MessageView
+from miniapps.devices.cuda.compiler import blocks, cuda, inlined, kernel
+from miniapps.devices.cuda.memory import empty, flat, to_host
+from miniapps.devices.cuda.primitives import CHUNK, FEW_THREADS, fill, launch, scan
+from miniapps.kernels.leanmd.gpu.arrays import triple
+from miniapps.kernels.leanmd.gpu.interactions import WIDTH
+from miniapps.kernels.leanmd.units import FAR
 
 
 @inlined

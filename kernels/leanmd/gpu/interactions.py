@@ -27,12 +27,12 @@ from typing import Any
 
 import numpy as np
 
-from devices.backend import Array
-from devices.cuda.compiler import Kernel, bits, cuda, fma, inlined, kernel, mul
-from devices.cuda.memory import empty
-from devices.cuda.primitives import FEW_THREADS, THREADS, launch
-from devices.cuda.unbranched import reciprocal
-from kernels.leanmd.gpu.single import (
+from miniapps.devices.backend import Array
+from miniapps.devices.cuda.compiler import Kernel, bits, cuda, fma, inlined, kernel, mul
+from miniapps.devices.cuda.memory import empty
+from miniapps.devices.cuda.primitives import FEW_THREADS, THREADS, launch
+from miniapps.devices.cuda.unbranched import reciprocal
+from miniapps.kernels.leanmd.gpu.single import (
     SINGLE_FAR,
     add_in_quanta,
     add_in_single,
@@ -40,7 +40,7 @@ from kernels.leanmd.gpu.single import (
     record_of,
     single_in_force_unit,
 )
-from kernels.leanmd.units import (
+from miniapps.kernels.leanmd.units import (
     CLOSE,
     CLOSE_UNIT,
     CLOSEST,

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from devices.backend import Array
-from devices.cuda.compiler import bits, cuda, fma, kernel, mul, ported
-from devices.cuda.primitives import FEW_THREADS, launch
-from kernels.leanmd.gpu.arrays import triple
-from kernels.leanmd.gpu.interactions import SUMMING
-from kernels.leanmd.units import (
+from miniapps.devices.backend import Array
+from miniapps.devices.cuda.compiler import bits, cuda, fma, kernel, mul, ported
+from miniapps.devices.cuda.primitives import FEW_THREADS, launch
+from miniapps.kernels.leanmd.gpu.arrays import triple
+from miniapps.kernels.leanmd.gpu.interactions import SUMMING
+from miniapps.kernels.leanmd.units import (
     ENERGY_UNIT,
     FAST,
     FASTEST,
     FORCE_UNIT,
     STRAY,
 )
-from kernels.state_hash.cpu import mix
+from miniapps.kernels.state_hash.cpu import mix
 
 NOT_NEGATIVE = (1 << 63) - 1  # all bits but the sign
 _mix = ported(mix)

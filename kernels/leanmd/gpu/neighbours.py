@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 
-from devices.backend import Array
-from devices.cuda.compiler import cuda, inlined, kernel, mul
-from devices.cuda.memory import empty, to_host
-from devices.cuda.primitives import FEW_THREADS, fill, launch, scan
-from kernels.leanmd.gpu.arrays import triple
-from kernels.leanmd.gpu.interactions import WIDTH, distance2
-from kernels.leanmd.units import ROUNDING
+from miniapps.devices.backend import Array
+from miniapps.devices.cuda.compiler import cuda, inlined, kernel, mul
+from miniapps.devices.cuda.memory import empty, to_host
+from miniapps.devices.cuda.primitives import FEW_THREADS, fill, launch, scan
+from miniapps.kernels.leanmd.gpu.arrays import triple
+from miniapps.kernels.leanmd.gpu.interactions import WIDTH, distance2
+from miniapps.kernels.leanmd.units import ROUNDING
 
 
 @inlined

@@ -20,22 +20,22 @@ from typing import Any
 
 import numpy as np
 
-from devices.backend import Array, Memory
-from devices.cuda import streams
-from devices.cuda.compiler import Kernel, cuda, from_bits, inlined, kernel, viewer
-from devices.cuda.memory import address, empty
-from devices.cuda.primitives import FEW_THREADS, fill, launch
-from kernels.leanmd.gpu.arrays import triple
-from kernels.leanmd.gpu.interactions import (
+from miniapps.devices.backend import Array, Memory
+from miniapps.devices.cuda import streams
+from miniapps.devices.cuda.compiler import Kernel, cuda, from_bits, inlined, kernel, viewer
+from miniapps.devices.cuda.memory import address, empty
+from miniapps.devices.cuda.primitives import FEW_THREADS, fill, launch
+from miniapps.kernels.leanmd.gpu.arrays import triple
+from miniapps.kernels.leanmd.gpu.interactions import (
     CLOSEST2,
     WIDTH,
     error_flag,
     force_on_atom,
     force_on_atom_in_single,
 )
-from kernels.leanmd.gpu.single import cut_in_single
-from kernels.leanmd.interface import ClusterLists, PairTask
-from kernels.leanmd.units import CLOSE, NO_ERROR
+from miniapps.kernels.leanmd.gpu.single import cut_in_single
+from miniapps.kernels.leanmd.interface import ClusterLists, PairTask
+from miniapps.kernels.leanmd.units import CLOSE, NO_ERROR
 
 TASK_THREADS = 32  # of a thread block; few, as the last one of each task is not full
 # The words of a row: addresses, sizes and the first thread block; as float64 shift and cutoff^2.

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from devices.backend import Array
-from devices.cuda.compiler import cuda, inlined, kernel, mul, quad, rounded
-from devices.cuda.memory import empty
-from devices.cuda.primitives import launch
-from devices.cuda.unbranched import reciprocal_in_single
-from kernels.leanmd.units import FAR, FORCE_UNIT, OUTSIDE, SINGLE_UNIT
+from miniapps.devices.backend import Array
+from miniapps.devices.cuda.compiler import cuda, inlined, kernel, mul, quad, rounded
+from miniapps.devices.cuda.memory import empty
+from miniapps.devices.cuda.primitives import launch
+from miniapps.devices.cuda.unbranched import reciprocal_in_single
+from miniapps.kernels.leanmd.units import FAR, FORCE_UNIT, OUTSIDE, SINGLE_UNIT
 
 NEAR_ALL = FAR / 2  # no coordinate of an atom is as large
 SINGLE_FAR = np.float32(FAR)

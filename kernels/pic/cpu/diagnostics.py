@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from devices.cpu.compiler import njit
+from miniapps.devices.cpu.compiler import njit
 
 
 @njit(

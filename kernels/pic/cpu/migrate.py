@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numba import float64, int64, uint8, uint64, void
 
-from devices.backend import Array
-from devices.cpu.compiler import njit
-from kernels.pic.counters import HERE, LEFT, LOST, MISROUTED, owner_at
-from kernels.pic.initial import chosen
-from kernels.pic.interface import Particles
+from miniapps.devices.backend import Array
+from miniapps.devices.cpu.compiler import njit
+from miniapps.kernels.pic.counters import HERE, LEFT, LOST, MISROUTED, owner_at
+from miniapps.kernels.pic.initial import chosen
+from miniapps.kernels.pic.interface import Particles
 
 FLOATS, INTEGERS = float64[::1], int64[::1]
 PARTICLES = (FLOATS,) * 5 + (INTEGERS,) * 3

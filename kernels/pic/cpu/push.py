@@ -13,9 +13,9 @@ import math
 
 import numpy as np
 
-from devices.backend import Array
-from devices.cpu.compiler import DISTINCT, njit
-from kernels.pic.counters import FIRST_LOST, HERE, LEFT, LOST
+from miniapps.devices.backend import Array
+from miniapps.devices.cpu.compiler import DISTINCT, njit
+from miniapps.kernels.pic.counters import FIRST_LOST, HERE, LEFT, LOST
 
 CHUNK = 512  # particles that make several steps together
 

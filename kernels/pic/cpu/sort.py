@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from devices.backend import Array
-from devices.cpu.compiler import njit
-from kernels.pic.interface import Particles
+from miniapps.devices.backend import Array
+from miniapps.devices.cpu.compiler import njit
+from miniapps.kernels.pic.interface import Particles
 
 
 @njit("void(int64, float64[::1], float64, int64[::1], int32[::1])", cache=True)

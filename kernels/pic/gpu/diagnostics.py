@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from devices.backend import Array
-from devices.cuda.compiler import bits, blocks, cuda, inlined, kernel, ported
-from devices.cuda.memory import flat, to_host, zeros
-from devices.cuda.primitives import THREADS, thread_index
-from kernels.state_hash.cpu import mix
+from miniapps.devices.backend import Array
+from miniapps.devices.cuda.compiler import bits, blocks, cuda, inlined, kernel, ported
+from miniapps.devices.cuda.memory import flat, to_host, zeros
+from miniapps.devices.cuda.primitives import THREADS, thread_index
+from miniapps.kernels.state_hash.cpu import mix
 
 MANY_BLOCKS = 1024  # enough to fill a GPU, where threads take several particles each
 NAN = 0x7FF8000000000000  # its bits

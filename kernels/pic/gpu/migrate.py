@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from devices.backend import Array
-from devices.cuda.buffers import addresses
-from devices.cuda.compiler import bits, cuda, from_bits, kernel, ported, viewer
-from devices.cuda.memory import empty, to_host
-from devices.cuda.primitives import copy, launch, thread_index
-from kernels.pic.counters import HERE, HOLES, LEFT, LOST, MISROUTED, OWNERS, TAIL, owner_at
-from kernels.pic.gpu.push import inside
-from kernels.pic.interface import Particles
-from kernels.state_hash.cpu import mix
+from miniapps.devices.backend import Array
+from miniapps.devices.cuda.buffers import addresses
+from miniapps.devices.cuda.compiler import bits, cuda, from_bits, kernel, ported, viewer
+from miniapps.devices.cuda.memory import empty, to_host
+from miniapps.devices.cuda.primitives import copy, launch, thread_index
+from miniapps.kernels.pic.counters import HERE, HOLES, LEFT, LOST, MISROUTED, OWNERS, TAIL, owner_at
+from miniapps.kernels.pic.gpu.push import inside
+from miniapps.kernels.pic.interface import Particles
+from miniapps.kernels.state_hash.cpu import mix
 
 PARTS = 8  # messages that one launch unpacks; a block has no more neighbours
 ROW_BYTES = 64  # of a message, a particle each

@@ -24,13 +24,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from devices.backend import Array
-from devices.cuda.compiler import cuda, inlined, kernel, mul, once, ported
-from devices.cuda.memory import flat
-from devices.cuda.primitives import launch, thread_index
-from devices.cuda.unbranched import reciprocal, root
-from kernels.pic.counters import FIRST_LOST, HERE, LEFT
-from kernels.pic.cpu.push import ahead, owner_of
+from miniapps.devices.backend import Array
+from miniapps.devices.cuda.compiler import cuda, inlined, kernel, mul, once, ported
+from miniapps.devices.cuda.memory import flat
+from miniapps.devices.cuda.primitives import launch, thread_index
+from miniapps.devices.cuda.unbranched import reciprocal, root
+from miniapps.kernels.pic.counters import FIRST_LOST, HERE, LEFT
+from miniapps.kernels.pic.cpu.push import ahead, owner_of
 
 _ahead, _owner_of = ported(ahead), ported(owner_of)
 

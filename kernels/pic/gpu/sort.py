@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from devices.backend import Array
-from devices.cuda.compiler import cuda, inlined, kernel
-from devices.cuda.primitives import copy, fill, launch, scan, thread_index
-from kernels.pic.interface import Particles
+from miniapps.devices.backend import Array
+from miniapps.devices.cuda.compiler import cuda, inlined, kernel
+from miniapps.devices.cuda.primitives import copy, fill, launch, scan, thread_index
+from miniapps.kernels.pic.interface import Particles
 
 RUN = 16  # neighbouring particles that a thread of the sort takes
 

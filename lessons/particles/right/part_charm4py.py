@@ -3,7 +3,7 @@
 import numpy as np
 from charm4py import Chare
 
-from lessons.particles import owners, push
+from miniapps.lessons.particles import owners, push
 
 ID = 5
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lessons.particles import owners, push
+from miniapps.lessons.particles import owners, push
 
 ID = 5
 

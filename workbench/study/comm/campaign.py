@@ -12,12 +12,12 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-import communication
-from communication.catalogue import ANATOMY, CATALOGUE
-from workbench.comm.spec import CommSpec
-from workbench.run import launch
-from workbench.run.revalidation import HOST
-from workbench.run.shapes import (
+from miniapps import communication
+from miniapps.communication.catalogue import ANATOMY, CATALOGUE
+from miniapps.workbench.comm.spec import CommSpec
+from miniapps.workbench.run import launch
+from miniapps.workbench.run.revalidation import HOST
+from miniapps.workbench.run.shapes import (
     AMOUNT,
     COUNT,
     FLAG,
@@ -33,11 +33,11 @@ from workbench.run.shapes import (
     misfit,
     unprintable,
 )
-from workbench.study.campaign import VERSION, Campaign
-from workbench.study.comm.claims import CLAIM_NAME, TAKES, calls_of
-from workbench.study.comm.libraries import TITLES, Library
-from workbench.study.comm.plan import Plan, label
-from workbench.study.runner import Policy, pinning
+from miniapps.workbench.study.campaign import VERSION, Campaign
+from miniapps.workbench.study.comm.claims import CLAIM_NAME, TAKES, calls_of
+from miniapps.workbench.study.comm.libraries import TITLES, Library
+from miniapps.workbench.study.comm.plan import Plan, label
+from miniapps.workbench.study.runner import Policy, pinning
 
 Event = dict[str, Any]
 

@@ -14,15 +14,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-import communication
-import drivers
-from communication.catalogue import ANATOMY, CATALOGUE, Benchmark
-from communication.settings import Settings, Span
+from miniapps import communication
+from miniapps import drivers
+from miniapps.communication.catalogue import ANATOMY, CATALOGUE, Benchmark
+from miniapps.communication.settings import Settings, Span
 from miniapps.json_input import parsed
 from miniapps.parameters import InputError, contents, require
-from workbench.comm.variants import DRIVER, LIBRARY, VALUES, in_words
-from workbench.run.shapes import COUNT, FLAG, LINE, NUMBER, OBJECT, SEVERAL, misfit
-from workbench.study.options import COMM, MOST_PUBLISHED, table_of
+from miniapps.workbench.comm.variants import DRIVER, LIBRARY, VALUES, in_words
+from miniapps.workbench.run.shapes import COUNT, FLAG, LINE, NUMBER, OBJECT, SEVERAL, misfit
+from miniapps.workbench.study.options import COMM, MOST_PUBLISHED, table_of
 
 FILE = "FILE.toml"
 QUICK, PAPER = "quick", "paper"

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from miniapps.parameters import require
-from workbench.arguments import SHARE, add_number, add_stall, typed
-from workbench.exit_status import VALID
-from workbench.run.writable import check_writable
+from miniapps.workbench.arguments import SHARE, add_number, add_stall, typed
+from miniapps.workbench.exit_status import VALID
+from miniapps.workbench.run.writable import check_writable
 
 if TYPE_CHECKING:
-    from workbench.study.comm.plan import Plan
+    from miniapps.workbench.study.comm.plan import Plan
 
 
 def add_options(parser: Any) -> None:
@@ -41,9 +41,9 @@ def add_options(parser: Any) -> None:
 
 def planned(options: argparse.Namespace) -> Plan:
     """The launches that the options ask for. Raises InputError."""
-    from workbench.study.comm.claims import Wanted
-    from workbench.study.comm.libraries import folders
-    from workbench.study.comm.plan import Plan
+    from miniapps.workbench.study.comm.claims import Wanted
+    from miniapps.workbench.study.comm.libraries import folders
+    from miniapps.workbench.study.comm.plan import Plan
 
     both = options.quick and options.as_published
     require(not both, "--quick", "given", "not with --as-published")
@@ -54,11 +54,11 @@ def planned(options: argparse.Namespace) -> Plan:
 
 def command(options: argparse.Namespace, runtime: list[str]) -> int:
     """Make a campaign, or list its launches; returns the exit status. Raises InputError."""
-    from workbench.study.comm import report
-    from workbench.study.comm.campaign import CommRuns
-    from workbench.study.comm.libraries import TITLES
-    from workbench.study.comm.plan import left_out_line
-    from workbench.study.runner import Policy, measure
+    from miniapps.workbench.study.comm import report
+    from miniapps.workbench.study.comm.campaign import CommRuns
+    from miniapps.workbench.study.comm.libraries import TITLES
+    from miniapps.workbench.study.comm.plan import left_out_line
+    from miniapps.workbench.study.runner import Policy, measure
 
     require(not runtime, "--", " ".join(runtime), "a study passes no options to launchers")
     plan = planned(options)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from workbench.show.captions import fitted
-from workbench.show.comm_figure import draw_over_sizes
-from workbench.show.marks import styled
-from workbench.study.comm.series import Line, Result
-from workbench.study.drawing import fitted_legend, new_figure, styles_of
-from workbench.study.figures import LETTERS, STYLE
-from workbench.study.statistics import Interval
+from miniapps.workbench.show.captions import fitted
+from miniapps.workbench.show.comm_figure import draw_over_sizes
+from miniapps.workbench.show.marks import styled
+from miniapps.workbench.study.comm.series import Line, Result
+from miniapps.workbench.study.drawing import fitted_legend, new_figure, styles_of
+from miniapps.workbench.study.figures import LETTERS, STYLE
+from miniapps.workbench.study.statistics import Interval
 
 PUBLISHED = "published"
 Drawn = tuple[str, Sequence[int], Sequence[Interval]]

@@ -11,9 +11,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from workbench.study.comm.series import Measured, Result, quantities
-from workbench.study.statistics import Interval
-from workbench.table import NONE
+from miniapps.workbench.study.comm.series import Measured, Result, quantities
+from miniapps.workbench.study.statistics import Interval
+from miniapps.workbench.table import NONE
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be tested here"
 FACTOR = 2  # by which the effect on another machine may differ

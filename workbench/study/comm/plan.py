@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import communication
-import drivers
-from communication.catalogue import ANATOMY
+from miniapps import communication
+from miniapps import drivers
+from miniapps.communication.catalogue import ANATOMY
 from miniapps.parameters import InputError
-from workbench import environment
-from workbench.comm.spec import CommSpec
-from workbench.comm.variants import DRIVER, LIBRARY, Variant, combined
-from workbench.plural import counted
-from workbench.study.comm.claims import Claim, Wanted
-from workbench.study.comm.libraries import Library, library
-from workbench.study.options import COMM
+from miniapps.workbench import environment
+from miniapps.workbench.comm.spec import CommSpec
+from miniapps.workbench.comm.variants import DRIVER, LIBRARY, Variant, combined
+from miniapps.workbench.plural import counted
+from miniapps.workbench.study.comm.claims import Claim, Wanted
+from miniapps.workbench.study.comm.libraries import Library, library
+from miniapps.workbench.study.options import COMM
 
 POINT = (
     "buffer",

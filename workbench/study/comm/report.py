@@ -12,19 +12,19 @@ from typing import Any
 
 from miniapps.json_input import parsed_object
 from miniapps.parameters import require
-from workbench.exit_status import VALID, WRONG
-from workbench.run.replaced import write_text
-from workbench.study.campaign import Campaign
-from workbench.study.comm.campaign import CommCampaign
-from workbench.study.comm.figures import captions, figures
-from workbench.study.comm.plan import label
-from workbench.study.comm.series import Result, results
-from workbench.study.comm.tables import csv_text, tables
-from workbench.study.options import COMM
-from workbench.study.provenance import commands_table, disturbed_lines, failures_table
-from workbench.study.report import drawn, rendered
-from workbench.study.titles import machine_of
-from workbench.table import Table, show, width, wrapped
+from miniapps.workbench.exit_status import VALID, WRONG
+from miniapps.workbench.run.replaced import write_text
+from miniapps.workbench.study.campaign import Campaign
+from miniapps.workbench.study.comm.campaign import CommCampaign
+from miniapps.workbench.study.comm.figures import captions, figures
+from miniapps.workbench.study.comm.plan import label
+from miniapps.workbench.study.comm.series import Result, results
+from miniapps.workbench.study.comm.tables import csv_text, tables
+from miniapps.workbench.study.options import COMM
+from miniapps.workbench.study.provenance import commands_table, disturbed_lines, failures_table
+from miniapps.workbench.study.report import drawn, rendered
+from miniapps.workbench.study.titles import machine_of
+from miniapps.workbench.table import Table, show, width, wrapped
 
 RUNS, PAGE, TABLES, VALUES = "campaign.jsonl", "report.html", "tables.txt", "values.csv"
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.study.campaign import Campaign
-from workbench.study.comm.campaign import unit_of, values_of
-from workbench.study.statistics import Interval, mean_interval, ratio_interval
+from miniapps.workbench.study.campaign import Campaign
+from miniapps.workbench.study.comm.campaign import unit_of, values_of
+from miniapps.workbench.study.statistics import Interval, mean_interval, ratio_interval
 
 
 @dataclass(frozen=True)

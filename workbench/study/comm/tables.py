@@ -7,17 +7,17 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import communication
-from workbench.plural import counted
-from workbench.quoting import csv_of
-from workbench.study.campaign import Campaign
-from workbench.study.cells import columns_of, distinct, number, with_bounds
-from workbench.study.comm.claims import DIFFERENCE, TAKES
-from workbench.study.comm.plan import label
-from workbench.study.comm.series import Line, Measured, Result, quantities
-from workbench.study.provenance import machine, noise_line
-from workbench.study.statistics import Interval
-from workbench.table import NONE, Column, Table
+from miniapps import communication
+from miniapps.workbench.plural import counted
+from miniapps.workbench.quoting import csv_of
+from miniapps.workbench.study.campaign import Campaign
+from miniapps.workbench.study.cells import columns_of, distinct, number, with_bounds
+from miniapps.workbench.study.comm.claims import DIFFERENCE, TAKES
+from miniapps.workbench.study.comm.plan import label
+from miniapps.workbench.study.comm.series import Line, Measured, Result, quantities
+from miniapps.workbench.study.provenance import machine, noise_line
+from miniapps.workbench.study.statistics import Interval
+from miniapps.workbench.table import NONE, Column, Table
 
 FEW = 5  # trials; with fewer, an interval is hardly wider than their range
 OVERSUBSCRIBED = "more ranks than cores: no figure, and no time to quote"

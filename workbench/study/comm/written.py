@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from communication import USUAL
-from communication.actions import BOTH, NONE
-from workbench.study.cells import columns_of, with_bounds
-from workbench.study.comm.plan import POINT
-from workbench.study.comm.series import Line, Result
-from workbench.study.statistics import Interval, ratio_interval
-from workbench.table import NONE as EMPTY
-from workbench.table import Table
+from miniapps.communication import USUAL
+from miniapps.communication.actions import BOTH, NONE
+from miniapps.workbench.study.cells import columns_of, with_bounds
+from miniapps.workbench.study.comm.plan import POINT
+from miniapps.workbench.study.comm.series import Line, Result
+from miniapps.workbench.study.statistics import Interval, ratio_interval
+from miniapps.workbench.table import NONE as EMPTY
+from miniapps.workbench.table import Table
 
 SIZES = MappingProxyType({65536: "64 KiB", 1048576: "1 MiB", 4194304: "4 MiB"})
 SAME = ("benchmark", "driver", "library", "pes", *(name for name in POINT if name != "touch"))

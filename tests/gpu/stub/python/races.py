@@ -27,9 +27,9 @@ import pool
 import stores
 from stub import Stub
 
-from devices.cuda import backend, buffers, driver, memory
-from devices.cuda.compiler import Kernel
-from devices.cuda.toolkit import Launcher
+from miniapps.devices.cuda import backend, buffers, driver, memory
+from miniapps.devices.cuda.compiler import Kernel
+from miniapps.devices.cuda.toolkit import Launcher
 
 FILE = "MINIAPPS_RACES"
 ROOT = Path(__file__).parents[4]

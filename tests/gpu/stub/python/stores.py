@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import emulation
 
-from devices.cuda import compiler
+from miniapps.devices.cuda import compiler
 
 
 @cache

@@ -14,9 +14,9 @@ from emulation import Emulated, alone
 from gpu_stub import LIBRARY
 from pool import driver, host_view
 
-from devices.cuda.compiler import Kernel
-from devices.cuda.driver import WORD, DeviceArray
-from devices.cuda.toolkit import Launcher, Nvidia
+from miniapps.devices.cuda.compiler import Kernel
+from miniapps.devices.cuda.driver import WORD, DeviceArray
+from miniapps.devices.cuda.toolkit import Launcher, Nvidia
 
 
 class Stub(Nvidia):

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from miniapps.rules.problem import NAMES, RulesProblem
 
-from devices.backend import Device
-from devices.messages import packed
+from miniapps.devices.backend import Device
+from miniapps.devices.messages import packed
 from miniapps.contract import AllReduce, Collect, Exchange, Measure, Pause, Piece, Post
 
 # Longer than the mpi driver's first buffer, empty, shorter again, and longer than ever.

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from miniapps.rules.problem import reference
 
-from kernels.state_hash import digest, hash_cells
+from miniapps.kernels.state_hash import digest, hash_cells
 from miniapps.audit import BaseAudit, Contribution
 from miniapps.contract import Check, Measure, Piece
 from miniapps.parameters import extents, parameter

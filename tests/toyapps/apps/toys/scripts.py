@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from devices.messages import packed
+from miniapps.devices.messages import packed
 from miniapps.contract import (
     AllReduce,
     Batch,
