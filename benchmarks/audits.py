@@ -19,10 +19,10 @@ from typing import Any
 
 from common import in_turn, median, run, save
 
+from miniapps.audit import checks_of
 from miniapps.drivers import outcome, serial
 from miniapps.drivers.audits import Auditor, Witness
 from miniapps.drivers.outcome import Outcome
-from miniapps.audit import checks_of
 from miniapps.workbench.cli import spec_of
 from miniapps.workbench.run.progress_file import NoProgressFile
 

@@ -28,8 +28,8 @@ import h5py
 import numpy as np
 from common import in_turn, interleaved, median, run, spread, write
 
-from miniapps.drivers.shares import Extent, Share, hashed
 from miniapps.contract import Piece
+from miniapps.drivers.shares import Extent, Share, hashed
 from miniapps.workbench.run.checkpoint import Hdf5Checkpoints, read_checkpoint
 
 TRIALS, BLOCKS, CHUNK = 5, 16, 1 << 23

@@ -21,6 +21,7 @@ import io
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -150,7 +151,7 @@ def tree_of_revision(revision: str, folder: Path) -> Path:
     if done.returncode:
         raise ValueError(f"REV {revision}: {done.stderr.decode().strip().splitlines()[-1]}")
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-        _clear(folder, {member.name for member in archive.getmembers() if member.isfile()})
+        _clear(folder, {member.name for member in archive.getmembers() if not member.isdir()})
         archive.extractall(folder, filter="data")  # noqa: S202
     return folder
 
@@ -159,12 +160,12 @@ def tree_of_work(folder: Path) -> Path:
     """Copy the working tree to ``folder``: the files that git tracks or does not ignore."""
     command = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    names = {name for name in listed.splitlines() if (ROOT / name).is_file()}
+    names = {name for name in listed.splitlines() if os.path.lexists(ROOT / name)}
     _clear(folder, names)
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes((ROOT / name).read_bytes())
-        os.utime(folder / name, (0, (ROOT / name).stat().st_mtime))
+        shutil.copyfile(ROOT / name, folder / name, follow_symlinks=False)
+        os.utime(folder / name, (0, (ROOT / name).lstat().st_mtime), follow_symlinks=False)
     return folder
 
 
@@ -173,7 +174,7 @@ def _clear(folder: Path, names: set[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.rglob("*"):
         known = path.relative_to(folder).as_posix() in names or "__pycache__" in path.parts
-        if path.is_file() and not known:
+        if path.is_symlink() or path.is_file() and not known:
             path.unlink()
 
 

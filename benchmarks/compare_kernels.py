@@ -26,13 +26,14 @@ REPEATS = 7
 
 def files_of(name: str) -> Iterator[ModuleType]:
     """The modules that may hold kernels called ``name``, such as ``jacobi2d``."""
-    for path in (f"miniapps.kernels.{name}.cpu", f"miniapps.kernels.{name}_cpu", f"miniapps.kernels.{name}"):
+    places = [f"{package}.{name}" for package in ("miniapps.kernels", "kernels")]
+    for path in (file for place in places for file in (f"{place}.cpu", f"{place}_cpu", place)):
         try:
             module = importlib.import_module(path)
         except ModuleNotFoundError:
             continue
         yield module
-        for found in pkgutil.iter_modules(getattr(module, "__path__", []), f"{path}."):
+        for found in pkgutil.iter_modules(getattr(module, "__path__", []), f"{module.__name__}."):
             yield importlib.import_module(found.name)
 
 

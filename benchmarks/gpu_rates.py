@@ -16,13 +16,13 @@ from common import in_turn, median, run
 from gpu_cases import DOUBLE, SIZE_OPTIONS, in_words
 from leanmd_baselines import melted
 
-from miniapps import kernels
 import miniapps
+from miniapps import kernels
+from miniapps.arrays import ghosted
 from miniapps.devices import backend as device
 from miniapps.drivers.engine import Engine
 from miniapps.kernels.halo.interface import Region, box
 from miniapps.kernels.leanmd.units import FORCE_UNIT
-from miniapps.arrays import ghosted
 from miniapps.pic.particles import FLOATS
 from miniapps.workbench import environment
 

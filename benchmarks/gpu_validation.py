@@ -35,7 +35,7 @@ HOST = (  # code of the host that uses a GPU
 IN_NO_KERNEL = (*HOST, "devices/cpu/compiler.py")
 WALKS = "kernels/*/gpu.py", "kernels/*/gpu/*.py", "devices/cuda/primitives.py"  # kernel files
 PROGRAM = ("devices", "kernels", "miniapps", "drivers", "workbench", "benchmarks", "tests")
-IMPORT = re.compile(r"^from ((?:devices|kernels)[\w.]*) import \(?\s*(\w+)", re.MULTILINE)
+IMPORT = re.compile(r"^from miniapps\.((?:devices|kernels)[\w.]*) import \(?\s*(\w+)", re.MULTILINE)
 
 
 def reached(name: str, root: Path = ROOT) -> set[str]:
@@ -85,7 +85,8 @@ def kernels(budget: Path = BUDGET) -> list[str]:
 
 def file_of(name: str) -> str:
     """The file of a kernel, from the root."""
-    return name.partition("[")[0].rpartition(".")[0].replace(".", "/") + ".py"
+    module = name.partition("[")[0].rpartition(".")[0].removeprefix("miniapps.")
+    return f"{module.replace('.', '/')}.py"
 
 
 def touched(names: Iterable[str], files: Iterable[str], root: Path = ROOT) -> list[str]:

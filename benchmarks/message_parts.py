@@ -29,6 +29,9 @@ import numpy as np
 from common import in_turn, median, printed, save
 from mpi4py import MPI
 
+from miniapps.audit import AuditPlan
+from miniapps.contract import Collect, Edge, Place, Post, checked_message
+from miniapps.decomposition import Layout
 from miniapps.devices.messages import HEADER_BYTES, packed
 from miniapps.drivers.audits import Auditor
 from miniapps.drivers.engine import Engine, Phase, Runner
@@ -38,9 +41,6 @@ from miniapps.drivers.mpi import DRIVER, RankOptions
 from miniapps.drivers.mpi.driver import Ranks
 from miniapps.drivers.mpi.links import Link
 from miniapps.drivers.timing import PELog
-from miniapps.audit import AuditPlan
-from miniapps.contract import Collect, Edge, Place, Post, checked_message
-from miniapps.decomposition import Layout
 from miniapps.echo.problem import PHASES, EchoProblem
 
 ROUNDS, TURNS, TRIALS = 1000, 10, 5

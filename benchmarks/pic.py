@@ -14,9 +14,9 @@ from common import interleaved, median, run, save
 from pic_baselines import numba_loop, numpy_arrays, rate
 
 import miniapps
+from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
 from miniapps.drivers.engine import Engine
-from miniapps.decomposition import Layout
 
 PAPER: list[object] = ["pic", "--preset", "paper"]
 TRIALS = 5

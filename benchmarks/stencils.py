@@ -18,8 +18,8 @@ from common import median, save
 from numba import njit
 
 from miniapps import kernels
-from miniapps.kernels.halo.interface import Region
 from miniapps.arrays import copied, ghosted
+from miniapps.kernels.halo.interface import Region
 
 ROUNDS = 7
 CACHED_SWEEPS, CACHED_ROUNDS = 2000, 41

@@ -194,7 +194,7 @@ def _packages() -> dict[str, Any]:
     from miniapps import devices
 
     found = {}
-    for module in pkgutil.iter_modules(devices.__path__, "devices."):
+    for module in pkgutil.iter_modules(devices.__path__, f"{devices.__name__}."):
         if module.name != __name__:
             package = importlib.import_module(module.name)
             if hasattr(package, "DEVICE"):

@@ -32,7 +32,8 @@ LAUNCHERS = ("hydra_pmi_proxy", "mpiexec", "mpirun", "orterun", *PMIX_LAUNCHERS)
 @cache
 def found() -> Mapping[str, Driver]:
     """All drivers by name, ordered by capability, the simplest first."""
-    modules = [importlib.import_module(f"miniapps.drivers.{m.name}") for m in pkgutil.iter_modules(__path__)]
+    names = [module.name for module in pkgutil.iter_modules(__path__)]
+    modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
     drivers = [module.DRIVER for module in modules if hasattr(module, "DRIVER")]
     drivers.sort(key=_order)
     return MappingProxyType({driver.name: driver for driver in drivers})

@@ -12,9 +12,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from miniapps.drivers.job import Job
 from miniapps.audit import MASK, AuditedRound, BaseAudit
 from miniapps.contract import SETUP, Collect, CollectSum, Edge, Place, Post, PostSum
+from miniapps.drivers.job import Job
 
 
 class Auditor:

@@ -16,11 +16,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from miniapps.contract import Checkpoint, Piece
 from miniapps.drivers.job import Job, RunError
 from miniapps.drivers.shares import CheckpointWriter, Share, checkpoint_of, hashed, pieces_of
 from miniapps.drivers.timing import PELog
 from miniapps.kernels.state_hash import WORDS, digest
-from miniapps.contract import Checkpoint, Piece
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from miniapps.devices.messages import DeviceMessage
-from miniapps.drivers import garbage
-from miniapps.drivers.agreements import Agreements, End
-from miniapps.drivers.audits import Auditor
-from miniapps.drivers.checkpoints import Checkpoints, Part, require_state, words_of_state
-from miniapps.drivers.inbox import Inbox
-from miniapps.drivers.job import Job, RunError, Segment, Store, Watcher
-from miniapps.drivers.shares import Share
-from miniapps.drivers.timing import PELog, Stepper, answer_batches
-from miniapps.drivers.waits import Wait, sentences, wait_of
 from miniapps.audit import AuditedRound
 from miniapps.contract import (
     REDUCTIONS,
@@ -40,6 +30,16 @@ from miniapps.contract import (
     PostSum,
     checked_messages,
 )
+from miniapps.devices.messages import DeviceMessage
+from miniapps.drivers import garbage
+from miniapps.drivers.agreements import Agreements, End
+from miniapps.drivers.audits import Auditor
+from miniapps.drivers.checkpoints import Checkpoints, Part, require_state, words_of_state
+from miniapps.drivers.inbox import Inbox
+from miniapps.drivers.job import Job, RunError, Segment, Store, Watcher
+from miniapps.drivers.shares import Share
+from miniapps.drivers.timing import PELog, Stepper, answer_batches
+from miniapps.drivers.waits import Wait, sentences, wait_of
 from miniapps.saved import SavedState
 
 REQUESTS = Post | PostSum | Collect | CollectSum | AllReduce | Pause | Batch

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from miniapps.devices.messages import HEADER_BYTES, Envelope, packed
 from miniapps.contract import Edge
+from miniapps.devices.messages import HEADER_BYTES, Envelope, packed
 
 HEAD = struct.Struct("<q56s")  # step, then the part that many messages share
 KIND = struct.Struct("<Iii4xB7s4q")  # phase (CRC-32), sender's rank, tag, axes, dtype, shape

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
-from miniapps import kernels
 import miniapps
-from miniapps.devices import backend as device
-from miniapps.drivers.descriptor import Options
-from miniapps.drivers.shares import CheckpointWriter
+from miniapps import kernels
 from miniapps.audit import AuditPlan, BaseAudit, audit_of
 from miniapps.contract import SETUP, Index, Piece, Place
 from miniapps.decomposition import Layout
+from miniapps.devices import backend as device
+from miniapps.drivers.descriptor import Options
+from miniapps.drivers.shares import CheckpointWriter
 from miniapps.saved import SavedState
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from miniapps.drivers.headers import HEAD, kind_of, read_kind, tag_of
 from miniapps.contract import Edge, MessageError, Peer
+from miniapps.drivers.headers import HEAD, kind_of, read_kind, tag_of
 
 Message = tuple[int, int]  # identifies a message on an edge: step and phase code
 

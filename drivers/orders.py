@@ -7,8 +7,8 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from miniapps.drivers.schedule import Event, Schedule
 from miniapps.contract import Edge, Place
+from miniapps.drivers.schedule import Event, Schedule
 
 MOVES = 0.25  # share of rounds before which a block migrates
 CHANGES = 0.02  # share of events after which a priority changes

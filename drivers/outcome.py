@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from miniapps import audit
+from miniapps.audit import AuditedRound, AuditPlan, BaseAudit
+from miniapps.contract import Measure, combine
 from miniapps.devices.backend import OPENED
 from miniapps.devices.cpu import host_memory
 from miniapps.drivers.agreements import End, Wish
@@ -19,9 +22,6 @@ from miniapps.drivers.machine import Disturbance
 from miniapps.drivers.shares import hashed
 from miniapps.drivers.timing import PELog, balancing_summary, compute_per_pe, wall_of_rounds
 from miniapps.kernels import state_hash
-from miniapps import audit
-from miniapps.audit import AuditedRound, AuditPlan, BaseAudit
-from miniapps.contract import Measure, combine
 from miniapps.plain_hash import differences
 
 

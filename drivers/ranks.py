@@ -9,13 +9,6 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from miniapps.drivers.agreements import End
-from miniapps.drivers.audits import Auditor
-from miniapps.drivers.engine import Engine, Runner, Transport, run_phases, write_state
-from miniapps.drivers.headers import phase_code
-from miniapps.drivers.job import Job, RunError, Watcher
-from miniapps.drivers.links import Link
-from miniapps.drivers.outcome import Part
 from miniapps.contract import (
     Collect,
     CollectSum,
@@ -27,6 +20,13 @@ from miniapps.contract import (
     checked_messages,
 )
 from miniapps.decomposition import Layout
+from miniapps.drivers.agreements import End
+from miniapps.drivers.audits import Auditor
+from miniapps.drivers.engine import Engine, Runner, Transport, run_phases, write_state
+from miniapps.drivers.headers import phase_code
+from miniapps.drivers.job import Job, RunError, Watcher
+from miniapps.drivers.links import Link
+from miniapps.drivers.outcome import Part
 
 
 class Group(Protocol):

@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from miniapps.devices.messages import BYTE, HEADER_BYTES, Envelope, packed, plain_envelope
 from miniapps.contract import MessageError
+from miniapps.devices.messages import BYTE, HEADER_BYTES, Envelope, packed, plain_envelope
 
 CAPACITY = 256 << 20  # bytes of a pool; the system provides only pages that are written
 NUMBER = struct.Struct("<q")  # of a message, at the beginning of the header

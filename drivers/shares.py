@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
+from miniapps.contract import Checkpoint, CheckpointError, Measure, Piece, combine
 from miniapps.kernels import state_hash
 from miniapps.kernels.state_hash import WORDS
-from miniapps.contract import Checkpoint, CheckpointError, Measure, Piece, combine
 
 SPARSEST = 16  # ids that a checkpoint has room for, over the number of rows
 SPARE_IDS = 1 << 20

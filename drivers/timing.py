@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from miniapps.contract import SETUP, Batch, Life, Pause, Post, PostSum
 from miniapps.devices.backend import Clock
 from miniapps.drivers import machine
 from miniapps.drivers.audits import Witness
 from miniapps.drivers.exits import error_of
 from miniapps.drivers.job import RunError
 from miniapps.drivers.waits import step_name
-from miniapps.contract import SETUP, Batch, Life, Pause, Post, PostSum
 from miniapps.saved import SavedState
 
 ROW = np.dtype(

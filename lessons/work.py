@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miniapps import drivers
-from miniapps import lessons
+from miniapps import drivers, lessons
 from miniapps.drivers.descriptor import Driver, Options
 from miniapps.drivers.hosts import Hosts
 from miniapps.drivers.job import Watcher

@@ -43,6 +43,8 @@ EXPORTS = "Problem", "Block", "reference", "validate"
 FOR_PROGRAMS = "run", "campaign", "RunError"
 
 (HERE,) = __path__
+# Packages that are no apps; in the source tree they are beside this one, with links here.
+PARTS = "devices", "kernels", "drivers", "communication", "lessons", "workbench", "studies"
 
 
 def read_path() -> None:
@@ -75,7 +77,7 @@ def names() -> list[str]:
     """
     taken = {module.name: module.ispkg for module in pkgutil.iter_modules([HERE])}
     taken |= dict.fromkeys(FOR_PROGRAMS, False)
-    found = {name for name, is_package in taken.items() if is_package}
+    found = {name for name, is_package in taken.items() if is_package and name not in PARTS}
     for folder in folders():
         require(Path(folder).is_dir(), APP_PATH, folder, "must be a folder with packages of apps")
         if not Path(folder).samefile(HERE):

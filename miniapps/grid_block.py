@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from miniapps import kernels
-from miniapps.devices.backend import Device
-from miniapps.kernels.halo.interface import Region, box
-from miniapps.kernels.jacobi2d.interface import Jacobi2dKernels
-from miniapps.kernels.stencil3d.interface import Stencil3dKernels
 from miniapps.arrays import copied, ghosted, realigned
 from miniapps.contract import Batch, Checkpoint, Edge, Index, Measure, Piece, Saved
 from miniapps.decomposition import Layout
+from miniapps.devices.backend import Device
 from miniapps.grid import initial_field, projections, slabs
 from miniapps.kernel_user import KernelUser
+from miniapps.kernels.halo.interface import Region, box
+from miniapps.kernels.jacobi2d.interface import Jacobi2dKernels
+from miniapps.kernels.stencil3d.interface import Stencil3dKernels
 
 
 class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):

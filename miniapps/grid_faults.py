@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.kernels.halo.interface import box
 from miniapps.contract import Edge
 from miniapps.faults import ACTED, Fault, catalogue, fault
+from miniapps.kernels.halo.interface import box
 
 STALE_AFTER = 2  # steps
 SPOILT_AT = 3  # step

@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from miniapps import kernels
+from miniapps.arrays import ghosted
 from miniapps.devices import variables
 from miniapps.devices.backend import get
 from miniapps.devices.cpu import host_memory, own_folder
-from miniapps.arrays import ghosted
 from miniapps.json_input import parsed_object
 
 UNTUNED = 8  # close to the best on all machines measured so far

@@ -19,8 +19,7 @@ from itertools import takewhile
 from typing import Any
 from unittest import mock
 
-from miniapps import communication
-from miniapps import drivers
+from miniapps import communication, drivers
 from miniapps.communication.actions import Action, Call, Split, Window, listed
 from miniapps.communication.buffers import Data, as_bytes
 from miniapps.communication.catalogue import CATALOGUE, WORD, Benchmark

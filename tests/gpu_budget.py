@@ -180,7 +180,7 @@ def modules() -> list[ModuleType]:
     walks = "kernels/*/gpu.py", "kernels/*/gpu/*.py", "devices/cuda/*.py"
     files = [file for walk in walks for file in ROOT.glob(walk) if file.stem != "__init__"]
     paths = sorted(file.relative_to(ROOT).with_suffix("") for file in files)
-    return [importlib.import_module(".".join(path.parts)) for path in paths]
+    return [importlib.import_module(".".join(["miniapps", *path.parts])) for path in paths]
 
 
 def kernels_of(module: ModuleType) -> dict[str, Any]:

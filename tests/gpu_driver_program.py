@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from miniapps.contract import Pause
 from miniapps.devices import backend
 from miniapps.devices.cuda.buffers import SPARE, roomy
 from miniapps.devices.cuda.compiler import Kernel
@@ -27,7 +28,6 @@ from miniapps.devices.cuda.streams import latest
 from miniapps.devices.messages import HEADER_BYTES
 from miniapps.drivers.timing import PELog, Stepper
 from miniapps.kernels.jacobi2d import gpu as stencil
-from miniapps.contract import Pause
 
 VALUES = np.arange(12.0).reshape(4, 3)
 GPU = backend.get("gpu")

@@ -16,11 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from miniapps.devices.backend import Device
-from miniapps.drivers.engine import Runner
-from miniapps.drivers.inbox import Inbox, Sum
-from miniapps.drivers.orders import Order
-from miniapps.drivers.sim.driver import Network, SimEngine
 from miniapps.contract import (
     AllReduce,
     CollectSum,
@@ -30,6 +25,11 @@ from miniapps.contract import (
     PostSum,
 )
 from miniapps.decomposition import Layout
+from miniapps.devices.backend import Device
+from miniapps.drivers.engine import Runner
+from miniapps.drivers.inbox import Inbox, Sum
+from miniapps.drivers.orders import Order
+from miniapps.drivers.sim.driver import Network, SimEngine
 from miniapps.workbench.adversary.locate import Located, explained
 from miniapps.workbench.adversary.search import Found, search
 from miniapps.workbench.adversary.shrink import shrunk

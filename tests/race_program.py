@@ -287,8 +287,8 @@ def main(names: list[str]) -> None:
     found: dict[str, Any] = {"": {"races": races, "invalid": wrong}}
     made = names or [name for name, wait in WAITS.items() if wait.run in of_today]
     for name, wait in WAITS.items():
-        where = inspect.getsourcefile(inspect.unwrap(wait.function))
-        known = {"file": where, "words": wait.words}
+        where = Path(inspect.getfile(inspect.unwrap(wait.function))).resolve()
+        known = {"file": str(where), "words": wait.words}
         found[name] = known | (races_without(name) if name in made else {})
     print(json.dumps(found, indent=1))
 

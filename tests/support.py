@@ -33,15 +33,15 @@ import numpy as np
 import pytest
 
 import miniapps as apps
+from miniapps.audit import AuditPlan, checks_of
+from miniapps.contract import Check
+from miniapps.decomposition import Layout
 from miniapps.devices.backend import get
 from miniapps.drivers import serial
 from miniapps.drivers.descriptor import Balancing
 from miniapps.drivers.job import Job
 from miniapps.drivers.outcome import Outcome, hashed
 from miniapps.kernels.state_hash import digest
-from miniapps.audit import AuditPlan, checks_of
-from miniapps.contract import Check
-from miniapps.decomposition import Layout
 from miniapps.workbench.cli import main, spec_of
 from miniapps.workbench.run import batch, launch
 from miniapps.workbench.run.cases import Case

@@ -68,7 +68,7 @@ class Tree(NamedTuple):
 def tree_in(folder: Path) -> Tree:
     """The packages with the page's app among them."""
     for package in support.LAYERS:
-        shutil.copytree(support.ROOT / package, folder / package)
+        shutil.copytree(support.ROOT / package, folder / package, symlinks=True)
     (folder / "miniapps" / "advect").mkdir()
     for file, code in CODE.items():
         if file != KERNEL:

@@ -15,9 +15,9 @@ import support
 from ordering_bugs import BUGS, RIGHT, Bug, hunted, row
 
 import miniapps
+from miniapps.contract import SETUP
 from miniapps.drivers.orders import NAMED, Order, Scheduled, order_of
 from miniapps.drivers.schedule import Schedule, read_schedule
-from miniapps.contract import SETUP
 from miniapps.echo.block import EchoBlock
 from miniapps.workbench.adversary import command
 from miniapps.workbench.adversary import search as searching

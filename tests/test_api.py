@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import support
 
-from miniapps import drivers
 import miniapps
+from miniapps import drivers
 from miniapps.workbench import api, environment, new
 from miniapps.workbench.run import restarts
 from miniapps.workbench.run.record import summary

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 import support
 
-from miniapps import drivers
 import miniapps
+from miniapps import drivers
 
 LAYERS = (*support.LAYERS, "tests")
+INSIDE = {*support.LAYERS} - {"miniapps"}  # packages within the one that is installed
 ONLY_IN = {
     "mpi4py": r"(drivers|communication|lessons)/mpi/\w+\.py",
     "charm4py": r"(drivers|communication|lessons)/charm/\w+\.py",
@@ -45,7 +46,7 @@ FREE = {
     "miniapps": {"numpy"},
 }
 ENTRANCES = {  # files by which users enter, and what they may import from the layer above
-    "miniapps/__init__.py": "miniapps.workbench.api",
+    "miniapps/__init__.py": "workbench.api",
     "miniapps/__main__.py": "workbench",
 }
 LONGEST = 60
@@ -92,8 +93,19 @@ def some(found: dict[str, list[str]]) -> dict[str, list[str]]:
 
 
 def imported(tree: ast.AST, file: str) -> Iterator[str]:
-    """Full names of all modules that a file imports, at its top or in a function."""
+    """Full names of all modules that a file imports, at its top or in a function.
+
+    Those of the program are as in the source tree, without the name under which it is installed.
+    """
+    for name in names_in(tree, file):
+        own = name.removeprefix("miniapps.")
+        yield own if own.split(".")[0] in LAYERS else name
+
+
+def names_in(tree: ast.AST, file: str) -> Iterator[str]:
+    """The names of modules as they stand in a file; relative ones are made whole."""
     package = file.split("/")[:-1]
+    package = ["miniapps", *package] if package[0] in INSIDE else package
     for node in nodes(tree, ast.Import, ast.ImportFrom, ast.Call):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -127,7 +139,8 @@ def forbidden(tree: ast.AST, file: str) -> list[str]:
     layer = file.split("/")[0]
     above = LAYERS[LAYERS.index(layer) + 1 :] if layer in LAYERS else ()
     of_apps = tuple(f"miniapps.{app}" for app in miniapps.names())
-    found = []
+    outside = [name for name in names_in(tree, file) if name.split(".")[0] in INSIDE]
+    found = [f"{file}: {name} is not installed; import miniapps.{name}" for name in outside]
     for name in imported(tree, file):
         top = name.split(".")[0]
         if top in above and not enters(file, name):
@@ -167,7 +180,10 @@ def test_imports_run_one_way() -> None:
         ("miniapps/__init__.py", "from miniapps.workbench import cli"),
         ("miniapps/jacobi2d/__main__.py", "from miniapps.workbench import main"),
         ("miniapps/jacobi2d/block.py", "from miniapps.drivers.inbox import Inbox"),
-        ("miniapps/jacobi2d/block.py", "def step():\n    from miniapps.drivers import serial as engine"),
+        (
+            "miniapps/jacobi2d/block.py",
+            "def step():\n    from miniapps.drivers import serial as engine",
+        ),
         ("miniapps/jacobi2d/block.py", "from ...drivers import serial"),
         ("miniapps/jacobi2d/block.py", "import mpi4py.MPI"),
         ("miniapps/jacobi2d/block.py", "import cupy"),
@@ -184,7 +200,9 @@ def test_imports_run_one_way() -> None:
             "import importlib\nx = importlib.import_module('miniapps.workbench.run.execute')",
         ),
         ("miniapps/grid.py", "from importlib import import_module as _\n__import__('charm4py')"),
-        ("drivers/serial.py", "import workbench.run.progress_file"),
+        ("drivers/serial.py", "import miniapps.workbench.run.progress_file"),
+        ("drivers/serial.py", "import drivers.timing"),
+        ("tests/support.py", "from kernels import halo"),
         ("drivers/serial.py", "if True:\n    from mpi4py import MPI"),
         ("drivers/serial.py", "from charm4py import charm"),
         ("drivers/mpi/driver.py", "from miniapps.jacobi2d.block import JacobiBlock"),
@@ -215,7 +233,10 @@ def test_the_walk_can_fail(file: str, source: str) -> None:
             "from mpi4py import MPI\nimport numpy\nfrom miniapps.contract import Post",
         ),
         ("drivers/charm/pe.py", "from charm4py import Chare\nfrom . import inbox"),
-        ("miniapps/echo/block.py", "from .problem import X\nfrom .. import block\nfrom miniapps import kernels"),
+        (
+            "miniapps/echo/block.py",
+            "from .problem import X\nfrom .. import block\nfrom miniapps import kernels",
+        ),
         ("miniapps/leanmd/inputs/h5md.py", "def read():\n    import h5py"),
         ("miniapps/__main__.py", "from miniapps.workbench import main"),
         ("miniapps/__init__.py", "def __getattr__(name):\n    from miniapps.workbench import api"),
@@ -261,16 +282,21 @@ def test_no_files_import_each_other() -> None:
     assert circles({name: tree_of(name) for name in own}) == []
 
 
-@pytest.mark.parametrize("how", ["import devices.b", "def f():\n    from miniapps.devices import b"])
+@pytest.mark.parametrize(
+    "how", ["import miniapps.devices.b", "def f():\n    from miniapps.devices import b"]
+)
 def test_circles_are_seen(how: str) -> None:
     """Catches a walk that finds no circle, in a chain of files or inside a function."""
-    chain = {"devices/b.py": "from miniapps.devices.c import x", "devices/c.py": "import devices.a"}
+    chain = {
+        "devices/b.py": "from miniapps.devices.c import x",
+        "devices/c.py": "import miniapps.devices.a",
+    }
     files = {"devices/__init__.py": "", "devices/a.py": how, **chain}
-    open_chain = files | {"devices/c.py": "", "devices/d.py": "import devices.a"}
+    open_chain = files | {"devices/c.py": "", "devices/d.py": "import miniapps.devices.a"}
     closed, opened = (
         {name: ast.parse(text) for name, text in some.items()} for some in (files, open_chain)
     )
-    assert circles(closed) == ["miniapps.devices.a", "miniapps.devices.b", "miniapps.devices.c"]
+    assert circles(closed) == ["devices.a", "devices.b", "devices.c"]
     assert circles(opened) == []
 
 

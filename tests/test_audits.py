@@ -15,19 +15,18 @@ import pytest
 import support
 from test_architecture import FILES, imported, tree_of
 
-from miniapps import drivers
 import miniapps
+from miniapps import audit, drivers, grid_faults
+from miniapps.audit import AuditedRound, AuditPlan, checks_of
+from miniapps.contract import SETUP, Check, Piece
 from miniapps.devices.backend import Device
 from miniapps.drivers import sim
 from miniapps.drivers.audits import Auditor, Witness
 from miniapps.drivers.engine import Engine, Transport
 from miniapps.drivers.job import Job
 from miniapps.drivers.outcome import Outcome, measured
-from miniapps.kernels import state_hash
-from miniapps import audit, grid_faults
-from miniapps.audit import AuditedRound, AuditPlan, checks_of
-from miniapps.contract import SETUP, Check, Piece
 from miniapps.grid_block import GridBlock
+from miniapps.kernels import state_hash
 from miniapps.parameters import InputError
 from miniapps.plain_hash import differences, digest_of, words_of
 from miniapps.workbench.cli import build_parser
@@ -474,7 +473,7 @@ def test_audits_use_no_kernels(file: str) -> None:
 def test_checks_have_another_hash_than_runs(app: str) -> None:
     """Catches a run that is compared with a hash which the same function has computed."""
     file = f"{APPS[app].validate.__module__.replace('.', '/')}.py"
-    assert not any(name.startswith("miniapps.kernels.state_hash") for name in kernels_used_by(file))
+    assert not any(name.startswith("kernels.state_hash") for name in kernels_used_by(file))
 
 
 def test_the_walk_finds_kernels() -> None:

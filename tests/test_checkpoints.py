@@ -24,10 +24,10 @@ import support
 from continued import Leg, final_state
 
 import miniapps
-from miniapps.drivers.checkpoints import Part
-from miniapps.drivers.shares import Extent, Share
 from miniapps import saved
 from miniapps.contract import Checkpoint, CheckpointError
+from miniapps.drivers.checkpoints import Part
+from miniapps.drivers.shares import Extent, Share
 from miniapps.leanmd.domain import Domain
 from miniapps.pic.block import PicBlock
 from miniapps.saved import NOBODY, SavedState, Stored

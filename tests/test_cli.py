@@ -22,9 +22,8 @@ import numpy as np
 import pytest
 import support
 
-from miniapps import drivers
-from miniapps import kernels
 import miniapps as apps
+from miniapps import drivers, kernels
 from miniapps.devices.cpu import host_memory
 from miniapps.drivers.charm import datagrams as charm_transport
 from miniapps.drivers.charm.balancers import BALANCERS

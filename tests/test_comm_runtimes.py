@@ -14,8 +14,7 @@ import comm_program
 import pytest
 import support
 
-from miniapps import communication
-from miniapps import drivers
+from miniapps import communication, drivers
 from miniapps.communication import timing
 from miniapps.communication.actions import Call, Split
 from miniapps.communication.catalogue import CATALOGUE

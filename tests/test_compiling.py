@@ -16,7 +16,7 @@ pytestmark = pytest.mark.launch
 # From the time when a process has built its first block, until it has made all steps, it may
 # neither compile nor load a kernel.
 WATCHED = """
-import drivers.job
+from miniapps.drivers import job
 from miniapps.drivers.job import Job
 from miniapps.drivers.outcome import Part
 

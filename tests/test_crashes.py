@@ -20,8 +20,8 @@ import pytest
 import support
 from test_failures import sabotage
 
-from miniapps import lessons
 import miniapps
+from miniapps import lessons
 from miniapps.communication import session
 from miniapps.communication.catalogue import CATALOGUE
 from miniapps.communication.progress import Progress

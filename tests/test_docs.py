@@ -11,10 +11,9 @@ import pytest
 import support
 from support import ROOT
 
-from miniapps import drivers
 import miniapps as apps
+from miniapps import drivers, tiling
 from miniapps.lessons.mistakes import Mistake
-from miniapps import tiling
 from miniapps.parameters import InputError
 from miniapps.stencil3d.problem import load_factor
 from miniapps.workbench.cli import build_parser, spec_of, split_runtime_options, with_names_of_apps

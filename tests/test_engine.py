@@ -11,11 +11,12 @@ import pytest
 import support
 from test_contract import Toy, messages
 
-import drivers.engine
 import miniapps
+from miniapps.contract import SETUP, AllReduce, Collect, Exchange, MessageError, Pause, Post
+from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
 from miniapps.devices.messages import DeviceMessage
-from miniapps.drivers import serial
+from miniapps.drivers import engine, serial
 from miniapps.drivers.agreements import Agreements, Wish
 from miniapps.drivers.engine import (
     Engine,
@@ -28,8 +29,6 @@ from miniapps.drivers.engine import (
 )
 from miniapps.drivers.job import Job, RunError, Segment
 from miniapps.drivers.timing import PELog, Stepper
-from miniapps.contract import SETUP, AllReduce, Collect, Exchange, MessageError, Pause, Post
-from miniapps.decomposition import Layout
 from miniapps.workbench.run.progress_file import NoProgressFile
 
 
@@ -171,22 +170,22 @@ def test_witnesses_of_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a witness that sees the next round, too, and a setup that counts as a step."""
     auditor: Any = Auditor()
     readings = count(10.0, 0.25)
-    monkeypatch.setattr(drivers.engine, "perf_counter", lambda: next(readings))
+    monkeypatch.setattr(engine, "perf_counter", lambda: next(readings))
 
     def idles(toy: Toy, count: int) -> Generator[Any, Any, None]:
         yield Pause()
 
-    engine = Engine(toys(idles), auditor=auditor).setup()
+    made = Engine(toys(idles), auditor=auditor).setup()
     assert auditor.begun == [(SETUP, 0)] * 2
-    engine.round(0, 2)
+    made.round(0, 2)
     assert auditor.begun[2:] == [(0, 2)] * 2
-    assert [runner.stepper.witness for runner in engine.runners.values()] == [None] * 2
-    runners = [*engine.runners.values()]
+    assert [runner.stepper.witness for runner in made.runners.values()] == [None] * 2
+    runners = [*made.runners.values()]
     assert [runner.audit_s[2] for runner in runners] == [0.25] * 2  # the end of an audit
     audited = {SETUP: 2.0, 0: 1.5, 2: 0.5, 9: 0.0}  # of both blocks
     assert {step: audits_before(runners, step) for step in audited} == audited
     assert [runner.stepper.witness for runner in runners] == [None] * 2
-    engine.forget_audits(2)
+    made.forget_audits(2)
     assert audits_before(runners, 2) == 0
 
 
@@ -292,7 +291,7 @@ def test_a_run_may_end_in_its_timed_steps_only(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(Agreements, "segments", singly)
     monkeypatch.setattr(Agreements, "after", agree_to_all)
-    monkeypatch.setattr(drivers.engine, "take_checkpoint", note)
+    monkeypatch.setattr(engine, "take_checkpoint", note)
     monkeypatch.setattr(Agreements, "wrote", lambda _: noted.append(None))
     told, done = run(2, 4, tolerance=1e9, check_every=1)
     assert done == 3 and told == ["attend", 0, 1, 2, "finish"]
@@ -302,7 +301,7 @@ def test_a_run_may_end_in_its_timed_steps_only(monkeypatch: pytest.MonkeyPatch) 
 def test_snapshots_are_asked_for_after_each_segment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a state of the beginning or of the end that is not stored."""
     segments: list[Any] = []
-    monkeypatch.setattr(drivers.engine, "take_snapshot", lambda *given: segments.append(given[-1]))
+    monkeypatch.setattr(engine, "take_snapshot", lambda *given: segments.append(given[-1]))
     run(2, 3)
     assert [(one.start, one.stop) for one in segments] == [(SETUP, 0), (0, 2), (2, 5)]
 
@@ -337,10 +336,10 @@ def test_a_run_goes_on_from_a_saved_state(monkeypatch: pytest.MonkeyPatch) -> No
     checked: list[Any] = []
     job = job_of(2, 4, saved)
     blocks = [job.build(index) for index in job.layout.indices()]
-    engine = Engine(blocks)
+    made = Engine(blocks)
     monkeypatch.setattr(Stepper, "set_up", lambda _, state: taken.append(state))
-    monkeypatch.setattr(drivers.engine, "words_of_state", lambda _: 7)
-    monkeypatch.setattr(drivers.engine, "require_state", lambda _, words: checked.append(words))
-    _, end = run_phases(job, engine, 0, Watched())
+    monkeypatch.setattr(engine, "words_of_state", lambda _: 7)
+    monkeypatch.setattr(engine, "require_state", lambda _, words: checked.append(words))
+    _, end = run_phases(job, made, 0, Watched())
     assert taken == [f"saved {number}" for number in range(3)]
     assert checked == [7] and end.step == 6

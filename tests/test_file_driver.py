@@ -19,13 +19,13 @@ import pytest
 import support
 
 from miniapps import drivers
+from miniapps.contract import MessageError, Peer
 from miniapps.devices.messages import HEADER_BYTES, packed
 from miniapps.drivers.file import launch
 from miniapps.drivers.file.group import Group
 from miniapps.drivers.file.links import Folder, Link
 from miniapps.drivers.headers import phase_code
 from miniapps.drivers.job import RunError
-from miniapps.contract import MessageError, Peer
 from miniapps.workbench.run.processes import process_state
 
 LOW, HIGH = (-1,), (1,)

@@ -46,9 +46,9 @@ def gpu_loops(toolkit: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleTyp
 def toolkit() -> ModuleType:
     """`devices.cuda.compiler`, where kernels can be compiled."""
     skips.without("compile")
-    import devices.cuda.compiler
+    from miniapps.devices.cuda import compiler
 
-    return devices.cuda.compiler
+    return compiler
 
 
 @pytest.mark.slow

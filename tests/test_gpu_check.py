@@ -334,7 +334,7 @@ def test_without_a_gpu_nothing_is_written(check, monkeypatch, capsys, tmp_path):
 
 def test_commands_really_run_and_are_ended_in_time(check):
     """Catches a runner that hangs, loses output, or takes a missing program for a traceback."""
-    program = [sys.executable, "-c", "import workbench, sys; print(1); sys.exit(4)"]
+    program = [sys.executable, "-c", "import miniapps, sys; print(1); sys.exit(4)"]
     assert check.execute(program, 60.0) == (4, "1\n", "")
     hanging = [sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(99)"]
     assert check.execute(hanging, 2.0) == (None, "begun\n", "")
@@ -344,7 +344,10 @@ def test_commands_really_run_and_are_ended_in_time(check):
 # What has changed since --------------------------------------------------------------------------
 
 
-NAMES = ["miniapps.kernels.halo.gpu._pack", "miniapps.kernels.pic.gpu.push._push", "miniapps.kernels.pic.gpu.push._sort"]
+NAMES = [
+    f"miniapps.kernels.{name}"
+    for name in ("halo.gpu._pack", "pic.gpu.push._push", "pic.gpu.push._sort")
+]
 TOOLKIT, HALO = "devices/cuda/compiler.py", "kernels/halo/gpu.py"
 PUSH = "kernels/pic/gpu/push.py"
 FILES = {
@@ -354,12 +357,14 @@ FILES = {
     "devices/cpu/compiler.py": "",
     "devices/cpu/vectors.py": "",
     "kernels/halo/interface.py": "",
-    HALO: "from miniapps.devices.cuda.compiler import blocks\nfrom miniapps.kernels.halo.interface import Region",
+    HALO: "from miniapps.devices.cuda.compiler import blocks\n"
+    "from miniapps.kernels.halo.interface import Region",
     "kernels/pic/cpu/push.py": "from miniapps.devices.cpu.compiler import njit\n"
     "from miniapps.kernels.pic.counters import HERE",
     "kernels/pic/counters.py": "",
     PUSH: "from miniapps.devices.cuda import compiler as cuda\n"
-    "from miniapps.kernels.pic.cpu.push import (\n    ahead)\n    from miniapps.devices.cpu.vectors import f",
+    "from miniapps.kernels.pic.cpu.push import (\n    ahead)\n"
+    "    from miniapps.devices.cpu.vectors import f",
 }
 
 

@@ -19,6 +19,7 @@ import pytest
 import skips
 import support
 
+import miniapps
 from miniapps import drivers
 from miniapps.drivers import descriptor
 from miniapps.parameters import InputError
@@ -98,7 +99,10 @@ def test_make_refuses_an_old_python(tmp_path):
 
 # An installed copy -------------------------------------------------------------------------------
 
-PACKAGES = (*support.LAYERS, "studies")
+PACKAGES = ("miniapps", *miniapps.PARTS)  # folders in the source tree
+
+
+DATA = "workbench/study/report.html", "studies/published/charmpy.json", "lessons/halo/page.md"
 
 
 def tracked() -> list[str]:
@@ -115,7 +119,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in tracked():
         if name.startswith(PACKAGES) or "/" not in name:
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(support.ROOT / name, copy / name)
+            shutil.copy(support.ROOT / name, copy / name, follow_symlinks=False)
     words = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", copy, copy]
     done = support.execute([sys.executable, "-m", "pip", *words])
     assert done.returncode == 0, done.stderr
@@ -148,15 +152,41 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 def test_wheel_holds_every_file_of_the_packages(wheel):
     """Catches a template, balancer's table or study that only a source tree has."""
-    expected = {name for name in tracked() if name.split("/")[0] in PACKAGES}
-    assert {"workbench/study/report.html", "studies/published/charmpy.json"} <= expected
+    files = [name for name in tracked() if name.split("/")[0] in PACKAGES]
+    links = {f"miniapps/{part}" for part in miniapps.PARTS}
+    assert links < {*files}
+    expected = {f"miniapps/{name.removeprefix('miniapps/')}" for name in {*files} - links}
+    assert {f"miniapps/{name}" for name in DATA} <= expected
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
-        shell = archive.getinfo("drivers/remote_shell")
+        shell = archive.getinfo("miniapps/drivers/remote_shell")
     assert held == expected
     assert shell.external_attr >> 16 & 0o111 == 0o111  # launchers run it
-    typed = {name.split("/")[0] for name in held if name.endswith(".py")} - {"studies"}
-    assert {f"{package}/py.typed" for package in typed} <= held  # else checkers see no types
+    assert "miniapps/py.typed" in held  # else checkers see no types
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["theirs", "ours"])
+def test_wheel_beside_packages_of_other_people(first, wheel, tmp_path, monkeypatch):
+    """Catches a top-level name that others have, too: one distribution would destroy the other."""
+    for part in miniapps.PARTS:
+        (tmp_path / "theirs" / part).mkdir(parents=True)
+        (tmp_path / "theirs" / part / "__init__.py").write_text("THEIRS = True\n")
+    names = ", ".join(f'"{part}"' for part in miniapps.PARTS)
+    project = "[project]\nname = 'theirs'\nversion = '1'\n[tool.setuptools]\n"
+    (tmp_path / "theirs" / "pyproject.toml").write_text(f"{project}packages = [{names}]\n")
+    python = environments.make(tmp_path / "venv")
+    monkeypatch.chdir(tmp_path)
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps"]
+    both = [wheel, tmp_path / "theirs"]
+    for one in both if first == "ours" else reversed(both):
+        done = support.execute([*pip, "--no-build-isolation", one])
+        assert done.returncode == 0, done.stderr
+    program = "; ".join(f"import {part}; assert {part}.THEIRS" for part in miniapps.PARTS)
+    assert support.execute([python, "-c", program]).returncode == 0
+    run = "run jacobi2d --size 96x96 --steps 20 --driver mpi -n 2".split()
+    done = support.execute([python.with_name("miniapps"), *run])
+    assert done.returncode == 0 and "state " in done.stdout, done.stderr
 
 
 def test_a_checkout_is_installed_as_a_path() -> None:

@@ -14,10 +14,10 @@ import support
 import test_pic
 from placed_atoms import Placed
 
-from miniapps import kernels
 import miniapps
-from miniapps.devices.cpu import plain
+from miniapps import kernels
 from miniapps.contract import MessageError
+from miniapps.devices.cpu import plain
 from miniapps.leanmd.domain import Explosion
 from miniapps.pic import faults
 from miniapps.pic.block import PicBlock

@@ -21,13 +21,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from placed_atoms import Placed
 
-from miniapps import kernels
 import miniapps
+from miniapps import kernels
+from miniapps.audit import AuditPlan
 from miniapps.devices.backend import Device
 from miniapps.devices.cpu.fused import fused
 from miniapps.drivers.engine import Engine
 from miniapps.kernels.leanmd.units import ENERGY_UNIT, FAR, FAST, FASTEST, FORCE_UNIT, NO_ERROR
-from miniapps.audit import AuditPlan
 from miniapps.leanmd import si
 from miniapps.leanmd.atoms import Bins, Lists
 from miniapps.leanmd.block import LeanmdBlock

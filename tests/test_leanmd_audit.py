@@ -17,8 +17,8 @@ from pytest import MonkeyPatch
 from test_leanmd_inputs import written
 
 from miniapps import kernels
-from miniapps.kernels.leanmd.units import ENERGY_UNIT, VIRIAL_UNIT
 from miniapps.audit import AuditPlan
+from miniapps.kernels.leanmd.units import ENERGY_UNIT, VIRIAL_UNIT
 from miniapps.leanmd import plain, thermo
 from miniapps.leanmd import problem as problem_module
 from miniapps.leanmd.block import LeanmdBlock

@@ -10,8 +10,8 @@ import h5py
 import numpy as np
 import pytest
 
-from miniapps.kernels.leanmd.units import ENERGY_UNIT, VIRIAL_UNIT
 from miniapps.contract import Piece
+from miniapps.kernels.leanmd.units import ENERGY_UNIT, VIRIAL_UNIT
 from miniapps.leanmd import si, thermo, trajectory
 from miniapps.leanmd.problem import LeanmdProblem
 from miniapps.leanmd.trajectory import Trajectory

@@ -33,7 +33,8 @@ def alone(field, steps):
     return field[1:-1, 1:-1].copy()
 """
 WORK = """
-import sys, lessons
+import sys
+from miniapps import lessons
 def work():
     frame = sys._getframe()
     while "work" not in frame.f_locals:
@@ -43,7 +44,8 @@ def reference(comm, seed):
     return lessons.load("halo").expected(work().case._replace(seed=seed), comm.rank)
 """
 PATCHES = """
-import numpy, lessons, lessons.log, lessons.work
+import numpy
+from miniapps import lessons
 from miniapps.lessons.work import Work
 def keep(self, rank, returned, traffic):
     numpy.save(self.result(rank), lessons.load("halo").expected(self.case, rank))
@@ -73,7 +75,7 @@ CHEATS = {
         "",
         "launcher ended|died in step|returned None",  # Abort may return before it has an effect
     ),
-    "patches the checker": (PATCHES, "imports lessons", "values differ"),
+    "patches the checker": (PATCHES, "imports miniapps.lessons", "values differ"),
     "reads the reference": (
         f"{WORK}{ADVANCE}return reference(comm, {command.PUBLIC_SEED})",
         "imports sys",
@@ -89,16 +91,19 @@ CHEATS = {
         f"{ALONE}from miniapps.lessons.log import LOG\n{ADVANCE}"
         "LOG.sent.update({rank: steps for rank in neighbours.values() if rank is not None})\n"
         "    return alone(field, steps)",
-        "imports lessons.log",
+        "imports miniapps.lessons.log",
         "values differ",
     ),
 }
 RULES = [
-    ("import lessons.log", "imports lessons.log"),
-    ("from miniapps.lessons.overlap import sweep", "imports lessons.overlap.sweep"),
+    ("import miniapps.lessons.log", "imports miniapps.lessons.log"),
+    ("from miniapps.lessons.overlap import sweep", "imports miniapps.lessons.overlap.sweep"),
     ("import miniapps.jacobi2d", "imports miniapps.jacobi2d"),
-    ("from miniapps.kernels.jacobi2d import cpu", "imports kernels.jacobi2d.cpu"),
-    ("from miniapps.lessons.halo.right.answer_mpi4py import advance", "imports lessons.halo.right"),
+    ("from miniapps.kernels.jacobi2d import cpu", "imports miniapps.kernels.jacobi2d.cpu"),
+    (
+        "from miniapps.lessons.halo.right.answer_mpi4py import advance",
+        "imports miniapps.lessons.halo.right",
+    ),
     ("from .halo import advance", "imports .halo.advance"),
     ("import sys", "imports sys"),
     ("import numpy as np\nnp.mean = print", "changes np.mean"),

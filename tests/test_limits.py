@@ -17,11 +17,11 @@ from placed_atoms import Placed
 from test_leanmd import begun, blocks_of, by_id
 
 import miniapps
-from miniapps.communication import parts, session, timing
-from miniapps.kernels.leanmd.units import CLOSEST, ENERGY_UNIT, FASTEST, SINGLE_UNIT
 from miniapps import audit, grid, grid_audit, plain_hash
 from miniapps.audit import AuditPlan, BaseAudit
+from miniapps.communication import parts, session, timing
 from miniapps.jacobi2d.problem import JacobiProblem
+from miniapps.kernels.leanmd.units import CLOSEST, ENERGY_UNIT, FASTEST, SINGLE_UNIT
 from miniapps.leanmd import audit as leanmd_audit
 from miniapps.leanmd import checks, close_pairs, plain, thermo
 from miniapps.leanmd.inputs import scale

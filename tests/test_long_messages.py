@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 import support
 
+from miniapps.contract import Peer
 from miniapps.devices.messages import packed
 from miniapps.drivers.charm import MOST_BYTES
 from miniapps.drivers.file import launch
 from miniapps.drivers.file.links import Folder, Link
-from miniapps.contract import Peer
 
 LOW, HIGH = (-1,), (1,)
 
@@ -121,7 +121,7 @@ def test_the_file_driver_writes_and_reads_what_is_left(
 
 # Charm4Py takes sizes for C ints: a longer message would be cut, or of negative length.
 LIMIT = 20_000
-LOWERED = f"import drivers.charm; drivers.charm.MOST_BYTES = {LIMIT}"
+LOWERED = f"from miniapps.drivers import charm; charm.MOST_BYTES = {LIMIT}"
 PES = "--driver charm -n 2 --audit 0 --warmup 0 --time-tile 1"
 CHARM = {
     "right": f"jacobi2d --size 8x8 --steps 5 {PES}",

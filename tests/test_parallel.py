@@ -345,7 +345,7 @@ def test_a_python_without_the_project_installed(driver: str, tmp_path: Path) -> 
         "PATH": os.pathsep.join([str(support.BIN), os.environ["PATH"]]),
         "LD_LIBRARY_PATH": str(Path(sys.prefix, "lib")),
     }
-    command = [bare, "-m", "miniapps.workbench.cli", "run", *PROBLEMS["heated"].split(), "--json", "-"]
+    command = [bare, "-m", "miniapps", "run", *PROBLEMS["heated"].split(), "--json", "-"]
     way = ["--driver", driver, "-n", 2, "--warmup", WARMUP, "--steps", STEPS]
     done = support.execute([*command, *way], 120, env)
     assert done.returncode == 0, done.stderr

@@ -18,15 +18,23 @@ import support
 from hypothesis import given
 from hypothesis import strategies as st
 
-from miniapps import kernels
 import miniapps
-from miniapps.drivers.engine import Engine
-from miniapps.kernels.pic import initial
-from miniapps.kernels.pic.counters import FIRST_LOST, HERE, LEFT, LOST, NOWHERE, OWNERS, clean_counters
-from miniapps.kernels.pic.cpu.push import CHUNK, _move
+from miniapps import kernels
 from miniapps.contract import Measure, MessageError
 from miniapps.decomposition import Layout
+from miniapps.drivers.engine import Engine
 from miniapps.faults import Fault
+from miniapps.kernels.pic import initial
+from miniapps.kernels.pic.counters import (
+    FIRST_LOST,
+    HERE,
+    LEFT,
+    LOST,
+    NOWHERE,
+    OWNERS,
+    clean_counters,
+)
+from miniapps.kernels.pic.cpu.push import CHUNK, _move
 from miniapps.parameters import InputError
 from miniapps.pic import faults
 from miniapps.pic import reference_solution as plain

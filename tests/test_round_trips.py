@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from support import ROOT
 
-from miniapps import drivers
 import miniapps
+from miniapps import drivers
 from miniapps.drivers.schedule import VERSION, Event, Schedule, read_schedule
 from miniapps.json_input import parsed
 from miniapps.parameters import InputError, Number

@@ -18,9 +18,8 @@ import pytest
 import skips
 import support
 
-from miniapps import drivers
 import miniapps
-from miniapps import grid_faults
+from miniapps import drivers, grid_faults
 from miniapps.faults import ACTED, Fault, replaced
 from miniapps.parameters import InputError
 from miniapps.workbench.exit_status import VALID, WRONG
@@ -208,7 +207,8 @@ from miniapps.gpu_faults import edited, kernel_fault
 found = trials.trials(["jacobi2d"], ["serial"], None, Path(sys.argv[1]))
 mine = {t.fault: t for t in found if t.spec.device == "gpu"}
 name = "gpu: last thread idle"
-same = kernel_fault("miniapps.kernels.{app}.gpu:SWEEP_ALL")(lambda one: edited(one, ("j < y1", "j < y1")))
+changes = "miniapps.kernels.{app}.gpu:SWEEP_ALL"
+same = kernel_fault(changes)(lambda one: edited(one, ("j < y1", "j < y1")))
 said = []
 def tried(key):
     if mine[key].acted:

@@ -12,8 +12,8 @@ import pytest
 import support
 import verification
 
-from miniapps import drivers
 import miniapps
+from miniapps import drivers
 from miniapps.parameters import InputError
 from miniapps.workbench.exit_status import VALID, WRONG
 from miniapps.workbench.selftest import altered, drawn, numbered

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 import support
 
+from miniapps.contract import MessageError, checked_message
 from miniapps.devices.messages import HEADER_BYTES, packed, packed_empty
 from miniapps.drivers import shared_memory
 from miniapps.drivers.shared_memory import MOST_READERS, Handle, Pool, PoolView, Slot, slot_of
-from miniapps.contract import MessageError, checked_message
 from miniapps.workbench.run.processes import shared_files
 
 LEAST = 64  # bytes

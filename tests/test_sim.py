@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import miniapps as apps
+from miniapps.contract import AllReduce, Exchange, MessageError, Post
+from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
 from miniapps.drivers import sim
 from miniapps.drivers.engine import Engine, Phase
 from miniapps.drivers.orders import Order, Recorder, Scheduled, Starved, order_of
 from miniapps.drivers.schedule import Schedule, read_schedule
 from miniapps.drivers.sim.driver import Network, SimEngine
-from miniapps.contract import AllReduce, Exchange, MessageError, Post
-from miniapps.decomposition import Layout
 from miniapps.workbench.cli import main
 
 CUTS = {1: (5,), 2: (3, 2), 3: (1, 2, 2)}

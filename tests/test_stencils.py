@@ -18,15 +18,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import miniapps
-from miniapps.devices.backend import Device
-from miniapps.drivers.descriptor import Options
-from miniapps.drivers.engine import Engine
-from miniapps.kernels.halo.interface import box
 from miniapps import grid, grid_faults
 from miniapps.contract import Exchange, Measure
 from miniapps.decomposition import Layout
+from miniapps.devices.backend import Device
+from miniapps.drivers.descriptor import Options
+from miniapps.drivers.engine import Engine
 from miniapps.faults import Fault
 from miniapps.grid_block import GridBlock
+from miniapps.kernels.halo.interface import box
 from miniapps.parameters import InputError
 from miniapps.stencil3d.problem import load_factor
 from miniapps.workbench.run import record

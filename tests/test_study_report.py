@@ -21,7 +21,15 @@ from support import ROOT, in_process
 from miniapps.parameters import InputError
 from miniapps.workbench.run.record import DISTURBED
 from miniapps.workbench.show.plots import COLOURS
-from miniapps.workbench.study import analysis, drawing, figures, provenance, report, tables, validation
+from miniapps.workbench.study import (
+    analysis,
+    drawing,
+    figures,
+    provenance,
+    report,
+    tables,
+    validation,
+)
 from miniapps.workbench.study.campaign import Campaign
 from miniapps.workbench.study.cells import half_point, number, with_bounds
 from miniapps.workbench.study.statistics import Interval, mean_interval

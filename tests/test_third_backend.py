@@ -9,12 +9,10 @@ import pytest
 import support
 from kernel_interfaces import differences, interface
 
-from miniapps import devices
-from miniapps import kernels
-import kernels.halo
-import kernels.jacobi2d
 import miniapps
+from miniapps import devices, kernels
 from miniapps.devices import backend
+from miniapps.kernels import halo, jacobi2d
 
 DEVICE = '''
 from miniapps.devices.backend import Backend, Device
@@ -77,8 +75,8 @@ def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtu
     """Write the files of the device, where Python finds them as if they were in the project."""
     sources = {
         devices: DEVICE,
-        kernels.halo: HALO,
-        kernels.jacobi2d: SWEEPS.format(weight=request.param),
+        halo: HALO,
+        jacobi2d: SWEEPS.format(weight=request.param),
     }
     monkeypatch.setattr(backend, "OPENED", backend.Opened())
     monkeypatch.setattr(kernels, "OPENED", backend.OPENED)

@@ -12,8 +12,8 @@ import pytest
 import support
 
 import miniapps
-from miniapps.drivers.engine import Engine
 from miniapps.contract import Piece
+from miniapps.drivers.engine import Engine
 from miniapps.workbench.run.schema import extent_of
 from miniapps.workbench.show.thumbnails import counts, density, share, sides_of, thumbnail_of
 

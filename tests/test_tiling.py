@@ -9,9 +9,9 @@ import pytest
 import support
 
 import miniapps
-from miniapps.devices import system
 from miniapps import tiling
 from miniapps.decomposition import Layout
+from miniapps.devices import system
 
 
 @pytest.fixture

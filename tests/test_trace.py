@@ -15,10 +15,10 @@ import pytest
 import support
 
 import miniapps as apps
+from miniapps.contract import AllReduce, Collect, Pause, Post
 from miniapps.devices.backend import Device
 from miniapps.drivers.engine import Engine
 from miniapps.drivers.timing import COMPUTE, PACK, PELog, Stepper
-from miniapps.contract import AllReduce, Collect, Pause, Post
 from miniapps.echo.block import EchoBlock
 from miniapps.jacobi2d.block import JacobiBlock
 from miniapps.kernel_user import KernelUser

@@ -16,9 +16,9 @@ from miniapps.devices.cpu.vectors import fma
 def unbranched() -> Any:
     """`devices.cuda.unbranched`."""
     skips.without("compile")
-    import devices.cuda.unbranched
+    from miniapps.devices.cuda import unbranched
 
-    return devices.cuda.unbranched
+    return unbranched
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import json
 import pytest
 import support
 
-from miniapps.devices import variables
 from miniapps import tiling
+from miniapps.devices import variables
 from miniapps.workbench import doctor, environment
 from miniapps.workbench.run import hosts, record
 

@@ -18,22 +18,16 @@ import pytest
 import support
 from support import small_problem, whole_record
 
-import drivers.agreements
-import drivers.audits
-import drivers.checkpoints
-import drivers.engine
-import drivers.job
-import drivers.machine
-import drivers.timing
 import miniapps as apps
+from miniapps.contract import Check, Measure
 from miniapps.devices import backend, system
+from miniapps.drivers import agreements, audits, checkpoints, engine, job, machine, timing
 from miniapps.drivers.agreements import End
 from miniapps.drivers.engine import Transport
 from miniapps.drivers.job import Job
 from miniapps.drivers.machine import Disturbance
 from miniapps.drivers.outcome import Outcome, Part, joined
 from miniapps.drivers.timing import KIND_NAMES, ROW, SLICE, SYNC, PELog
-from miniapps.contract import Check, Measure
 from miniapps.grid_audit import GridAudit
 from miniapps.grid_block import GridBlock
 from miniapps.workbench.cli import spec_of
@@ -71,13 +65,13 @@ class VirtualClock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[VirtualClock]:
     """The clock of all modules that read one, and work that moves it."""
     clock = VirtualClock()
-    modules = drivers.audits, drivers.engine, drivers.job, drivers.machine, drivers.timing, backend
-    for module in (*modules, drivers.checkpoints):
+    modules = audits, engine, job, machine, timing, backend
+    for module in (*modules, checkpoints):
         monkeypatch.setattr(module, "perf_counter", clock)
     for name in ("mark", "begin"):
         monkeypatch.setattr(backend.Clock, name, staticmethod(clock))
-    monkeypatch.setattr(drivers.timing, "time", clock.since_epoch)
-    monkeypatch.setattr(drivers.machine, "second_clock", clock)
+    monkeypatch.setattr(timing, "time", clock.since_epoch)
+    monkeypatch.setattr(machine, "second_clock", clock)
     monkeypatch.setattr(system, "age_s", lambda: IMPORTS)
 
     def takes(owner: Any, name: str, seconds: Callable[..., float]) -> None:
@@ -90,7 +84,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[VirtualClock]:
 
         monkeypatch.setattr(owner, name, longer)
 
-    takes(drivers.job.kernels, "load", lambda app, device, _: COMPILING * (not clock.now % 1000))
+    takes(job.kernels, "load", lambda app, device, _: COMPILING * (not clock.now % 1000))
     takes(Job, "build", lambda *_: BUILDING)
     takes(GridBlock, "faces", lambda *_: PACK)
     takes(GridBlock, "fill_ghosts", lambda *_: UNPACK)
@@ -98,10 +92,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[VirtualClock]:
     takes(Transport, "collect", lambda *given: WAIT if given[-1] is not None else 0.0)
     takes(Transport, "barrier", lambda *_: BARRIER)
     takes(Job, "keep", lambda *_: SNAPSHOT)
-    takes(drivers.checkpoints, "write_blocks", lambda *_: CHECKPOINT)
+    takes(checkpoints, "write_blocks", lambda *_: CHECKPOINT)
     takes(GridAudit, "begin", lambda *_: BEGIN_AUDIT)
     takes(GridAudit, "end", lambda *_: END_AUDIT)
-    takes(drivers.audits.Witness, "_hash", lambda *_: HASHING)
+    takes(audits.Witness, "_hash", lambda *_: HASHING)
     yield clock
 
 
@@ -176,8 +170,8 @@ def test_times_of_checkpoints_beside_the_steps(
     clock: VirtualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Catches steps that pay for a checkpoint, and waits for an earlier one that no entry has."""
-    monkeypatch.setattr(drivers.checkpoints, "Thread", Postponed)
-    monkeypatch.setattr(drivers.agreements, "APART_S", 0.0)
+    monkeypatch.setattr(checkpoints, "Thread", Postponed)
+    monkeypatch.setattr(agreements, "APART_S", 0.0)
     all_reduce = Transport.all_reduce
 
     def takes_a_second(*given: Any) -> Any:

@@ -9,12 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import drivers.audits
-import drivers.engine
-import drivers.job
-import drivers.machine
-import drivers.timing
 from miniapps.devices import backend, system
+from miniapps.drivers import audits, engine, job, machine, timing
 from miniapps.drivers.job import Job
 from miniapps.drivers.timing import PELog
 from miniapps.grid_audit import GridAudit
@@ -63,13 +59,13 @@ def takes(owner: Any, name: str, units: Callable[..., float]) -> None:
 def install() -> None:
     """Replace the clocks of this process."""
     for module in (
-        drivers.audits, drivers.engine, drivers.job, drivers.machine, drivers.timing, backend,
+        audits, engine, job, machine, timing, backend,
     ):  # fmt: skip
         module.perf_counter = CLOCK  # type: ignore[attr-defined]
     for mark in ("mark", "begin"):
         setattr(backend.Clock, mark, staticmethod(CLOCK))
-    drivers.timing.time = CLOCK.since_epoch  # type: ignore[attr-defined]
-    drivers.machine.second_clock = CLOCK
+    timing.time = CLOCK.since_epoch  # type: ignore[attr-defined]
+    machine.second_clock = CLOCK
     system.age_s = lambda: IMPORTS
     right_compile = Job.compile
 
@@ -81,7 +77,7 @@ def install() -> None:
             CLOCK.compiles = False
 
     Job.compile = compile_kernels  # type: ignore[method-assign]
-    takes(drivers.job.kernels, "load", lambda *_: COMPILING * CLOCK.compiles)
+    takes(job.kernels, "load", lambda *_: COMPILING * CLOCK.compiles)
     takes(Job, "build", lambda job, index: BUILDING[index])
     takes(Job, "keep", lambda job, pe, *_: SNAPSHOT[pe])
     takes(GridBlock, "faces", lambda *_: PACK)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from miniapps import drivers
 import miniapps
+from miniapps import drivers
 from miniapps.drivers.descriptor import pip_install
 from miniapps.drivers.job import RunError
 from miniapps.parameters import InputError, require, shown

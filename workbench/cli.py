@@ -15,8 +15,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from miniapps import drivers
 import miniapps
+from miniapps import drivers
 from miniapps.drivers.descriptor import Balancing
 from miniapps.drivers.exits import error_of
 from miniapps.parameters import InputError, one_line, require

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from miniapps import drivers
 import miniapps
+from miniapps import drivers
 from miniapps.parameters import Number, require
 from miniapps.workbench.arguments import add_app_options, add_former, add_number, add_options, typed
 from miniapps.workbench.exit_status import FAILED, VALID

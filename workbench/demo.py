@@ -15,8 +15,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from miniapps import drivers
 import miniapps
+from miniapps import drivers
 from miniapps.workbench import environment
 from miniapps.workbench.exit_status import FAILED, VALID, WRONG
 from miniapps.workbench.plural import counted

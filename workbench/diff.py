@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from miniapps.kernels.state_hash import WORDS
 from miniapps.decomposition import Layout, split
 from miniapps.hdf5 import damage, require_stored
+from miniapps.kernels.state_hash import WORDS
 from miniapps.parameters import InputError, require
 from miniapps.saved import NOBODY
 from miniapps.workbench.exit_status import VALID, WRONG

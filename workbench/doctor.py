@@ -145,9 +145,8 @@ def extra(name: str) -> list[str]:
 
 def kernel_cache() -> Finding:
     """Whether compiled kernels can be stored for later runs."""
-    folder = Path(
-        os.environ.get("NUMBA_CACHE_DIR", Path(__file__).parents[1] / "kernels" / "__pycache__")
-    )
+    usual = Path(__file__).parents[1] / "kernels" / "__pycache__"
+    folder = Path(os.environ.get("NUMBA_CACHE_DIR", usual))
     writable = os.access(folder if folder.exists() else folder.parent, os.W_OK)
     cost = "kernels are kept in a home, or in /tmp if there is none; else every start compiles"
     return Finding("kernel cache", writable, str(folder), cost, needed=False)

@@ -7,11 +7,11 @@ import sys
 import traceback
 from pathlib import Path
 
+from miniapps.contract import CheckpointError, MessageError, StepError
 from miniapps.devices import system
 from miniapps.drivers.crashes import Crash
 from miniapps.drivers.exits import AppExit
 from miniapps.drivers.job import RunError
-from miniapps.contract import CheckpointError, MessageError, StepError
 
 LOG = "MINIAPPS_LOG"  # environment variable: also show tracebacks, and what launchers print
 TRACEBACK = f"{LOG}=1 shows the traceback"

@@ -16,8 +16,8 @@ from dataclasses import replace
 from rich.console import Console
 from rich.table import Table
 
-from miniapps import drivers
 import miniapps
+from miniapps import drivers
 from miniapps.drivers.descriptor import Driver
 from miniapps.problem import Variant
 from miniapps.workbench.exit_status import VALID, WRONG

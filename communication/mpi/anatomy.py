@@ -24,10 +24,10 @@ from miniapps.communication.mpi.in_c import InC, compiled
 from miniapps.communication.parts import Anatomy, Parts, PingPong, Way, fastest
 from miniapps.communication.progress import Progress
 from miniapps.communication.settings import Settings
+from miniapps.contract import Peer
 from miniapps.devices.messages import packed
 from miniapps.drivers.headers import HEAD, enveloped, kind_of, phase_code, read_kind
 from miniapps.drivers.mpi.links import Link
-from miniapps.contract import Peer
 
 TAG = 7
 PHASE = phase_code("anatomy", False)

@@ -196,7 +196,8 @@ class Simulator(Toolkit):
 
         The kernel's options are about machine code, which there is none of.
         """
-        importlib.import_module("miniapps.devices.cuda.turns").take_turns()  # imported where numba simulates
+        turns = importlib.import_module("miniapps.devices.cuda.turns")  # where numba simulates
+        turns.take_turns()
         return cuda.jit(list(kernel.signatures))(kernel.function).__getitem__
 
     def new_stream(self) -> Any:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 import sys
-import tomllib
 import zipfile
 from collections.abc import Iterator, Set
-from os.path import normpath
+from os.path import normpath, relpath
 from pathlib import Path
 
+from miniapps import PARTS
 from miniapps.lessons.mistakes import SUFFIX, source
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,20 +22,20 @@ FILES += (".devcontainer/devcontainer.json",)
 README = ROOT / "docs/teaching/README-for-students.md"
 PAGES = ("docs/*.md", "docs/teaching/jacobi2d_*.py")  # which pages of lessons name
 LEFT_OUT = {"__pycache__", "right"}  # folders
+PATH = re.compile(rf"`(?=(?:{'|'.join(PARTS)})/)")  # of a file, in a page
 LINK = re.compile(r"!?\[([^\]]+)\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 
 
 def files() -> Iterator[tuple[str, Path]]:
-    """The files of the package, by the names that they have there."""
+    """The files of the package, by their names in a source tree of it."""
     yield "README.md", README
     for name in FILES:
         yield name, ROOT / name
     for pattern in PAGES:
         for path in sorted(ROOT.glob(pattern)):
             yield str(path.relative_to(ROOT)), path
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    for pattern in project["tool"]["setuptools"]["packages"]["find"]["include"]:
-        for path in sorted((ROOT / pattern.rstrip("*")).rglob("*")):
+    for package in ("miniapps", *PARTS):
+        for path in sorted((ROOT / package).rglob("*")):
             if path.is_file() and not LEFT_OUT & {*path.parts}:
                 yield str(student_name(path.relative_to(ROOT))), path
 
@@ -45,15 +45,23 @@ def student_name(path: Path) -> Path:
     return path.with_suffix(".py") if path.suffix == SUFFIX else path
 
 
+def placed(name: str) -> str:
+    """The place of a file: as links cannot be packed, packages are within the one that has them."""
+    return f"miniapps/{name}" if name.split("/")[0] in PARTS else name
+
+
 def with_links_inside(page: str, name: str, names: Set[str]) -> str:
     """A page of this name, whose links to files that the package leaves out are mere text."""
 
     def kept(link: re.Match[str]) -> str:
+        if "://" in link[2]:
+            return link[0]
         target = normpath(Path(name).parent / link[2])
         inside = target in names or any(other.startswith(f"{target}/") for other in names)
-        return link[0] if "://" in link[2] or inside else link[1]
+        there = relpath(placed(target), Path(placed(name)).parent)
+        return link[0].replace(f"({link[2]}", f"({there}", 1) if inside else link[1]
 
-    return LINK.sub(kept, page)
+    return PATH.sub("`miniapps/", LINK.sub(kept, page))
 
 
 def write(target: Path) -> None:
@@ -64,7 +72,7 @@ def write(target: Path) -> None:
             content = source(path)
             if path.suffix == ".md":
                 content = with_links_inside(content.decode(), name, packed.keys()).encode()
-            entry = zipfile.ZipInfo(f"{FOLDER}/{name}")
+            entry = zipfile.ZipInfo(f"{FOLDER}/{placed(name)}")
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16
             package.writestr(entry, content)

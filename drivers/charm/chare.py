@@ -11,12 +11,6 @@ from typing import Any
 import numpy as np
 from charm4py import Chare, Future, Reducer, charm
 
-from miniapps.drivers.charm import CharmOptions
-from miniapps.drivers.charm.pe import PE
-from miniapps.drivers.engine import Runner
-from miniapps.drivers.exits import error_of
-from miniapps.drivers.job import Job, Segment
-from miniapps.drivers.reduction import packed_value, result_of
 from miniapps.contract import (
     SETUP,
     AllReduce,
@@ -28,6 +22,12 @@ from miniapps.contract import (
     Post,
     PostSum,
 )
+from miniapps.drivers.charm import CharmOptions
+from miniapps.drivers.charm.pe import PE
+from miniapps.drivers.engine import Runner
+from miniapps.drivers.exits import error_of
+from miniapps.drivers.job import Job, Segment
+from miniapps.drivers.reduction import packed_value, result_of
 
 EMPTY = (pickle.dumps(({}, [])), None)  # a message without arguments, packed once
 

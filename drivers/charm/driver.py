@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from charm4py import Array, Future, Group, charm
 
+from miniapps.contract import SETUP
 from miniapps.drivers.agreements import Agreements, End, Wish
 from miniapps.drivers.charm import CharmOptions, output
 from miniapps.drivers.charm.chare import BlockChare
@@ -27,7 +28,6 @@ from miniapps.drivers.job import Job, RunError, Segment, Watcher
 from miniapps.drivers.outcome import Outcome, Report, joined
 from miniapps.drivers.shares import Share
 from miniapps.kernels.state_hash import WORDS
-from miniapps.contract import SETUP
 
 __all__ = ["fail", "run"]
 

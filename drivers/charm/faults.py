@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.drivers.shared_memory import READERS, Handle
 from miniapps.contract import SETUP
+from miniapps.drivers.shared_memory import READERS, Handle
 from miniapps.faults import ACTED, Fault, catalogue, fault, replaced, rounded
 
 CHARE = "miniapps.drivers.charm.chare:BlockChare"

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.devices.messages import Allocate, DeviceMessage, plain_envelope
 from miniapps.contract import Place, Post, PostSum, checked_messages
+from miniapps.devices.messages import Allocate, DeviceMessage, plain_envelope
 
 Route = tuple[str, int, Any]  # an edge's other end: kind and number of the block, its edge
 

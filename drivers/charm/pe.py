@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from charm4py import Chare, Future, Reducer, charm
 
+from miniapps.contract import Batch, MessageError, Place
 from miniapps.drivers.audits import Auditor
 from miniapps.drivers.charm import CharmOptions, output, yielding
 from miniapps.drivers.charm.mail import Mail
@@ -25,7 +26,6 @@ from miniapps.drivers.outcome import Part
 from miniapps.drivers.shares import Share
 from miniapps.drivers.timing import PELog, answer_batches
 from miniapps.drivers.waits import Wait, wait_of
-from miniapps.contract import Batch, MessageError, Place
 
 FAILED = 3  # exit status
 ANSWER_S = 0.5  # between two looks whether the watcher asks what blocks wait for

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from miniapps.contract import Edge, Peer
 from miniapps.drivers.engine import Runner
 from miniapps.drivers.file import FileOptions, around, launch
 from miniapps.drivers.file.group import Group
@@ -23,7 +24,6 @@ from miniapps.drivers.file.links import Folder, Link
 from miniapps.drivers.job import Job, RunError, Watcher
 from miniapps.drivers.outcome import Report, joined
 from miniapps.drivers.ranks import RankTransport, run_block
-from miniapps.contract import Edge, Peer
 
 PATH = "staged", "files hold no device memory"  # how messages that lie on a GPU travel
 STEP = "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"  # they name a Slurm step

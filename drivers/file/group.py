@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from miniapps.contract import REDUCTIONS
 from miniapps.devices.messages import HEADER_BYTES, packed
 from miniapps.drivers.file.links import Folder
 from miniapps.drivers.headers import HEAD, enveloped, kind_of, read_kind
 from miniapps.drivers.job import RunError
 from miniapps.drivers.reduction import packed_value, result_of
-from miniapps.contract import REDUCTIONS
 
 TAG = 0  # of no edge
 NOTHING = np.zeros(0, np.int8)

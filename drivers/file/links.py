@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from miniapps.contract import Edge, MessageError, Peer
 from miniapps.devices.messages import HEADER_BYTES
 from miniapps.drivers import links
 from miniapps.drivers.file.launch import LOCK
 from miniapps.drivers.headers import HEAD, enveloped, read_kind
 from miniapps.drivers.job import RunError
-from miniapps.contract import Edge, MessageError, Peer
 
 SPIN_S = 1e-4  # how long to look for a message without a pause
 PAUSE = 0.1  # share of the time waited so far that a pause takes

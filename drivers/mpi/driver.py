@@ -15,6 +15,7 @@ from typing import Any
 
 from mpi4py import MPI
 
+from miniapps.contract import Edge, Peer
 from miniapps.drivers.engine import Runner
 from miniapps.drivers.job import Job, RunError, Watcher
 from miniapps.drivers.mpi import RankOptions, around
@@ -23,7 +24,6 @@ from miniapps.drivers.mpi.links import DeviceLink, Link
 from miniapps.drivers.outcome import Report, joined
 from miniapps.drivers.ranks import RankTransport, run_block, started_on
 from miniapps.drivers.reduction import packed_value, result_of
-from miniapps.contract import Edge, Peer
 
 OPS = {"sum": MPI.SUM, "min": MPI.MIN, "max": MPI.MAX}
 

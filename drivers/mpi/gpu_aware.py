@@ -8,8 +8,8 @@ unless the library states its support in one of three sources, the most reliable
 2. ``MPIX_Query_cuda_support``, a function of Open MPI and MPICH, in the library that is loaded;
 3. environment variables that enable the support in Cray's MPICH and MVAPICH2.
 
-``python -m miniapps.drivers.mpi.gpu_aware`` prints the answer as JSON. It starts MPI, which a process can do
-only once.
+``python -m miniapps.drivers.mpi.gpu_aware`` prints the answer as JSON. It starts MPI, which a
+process can do only once.
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from mpi4py import MPI
 
+from miniapps.contract import Edge, MessageError, Peer
 from miniapps.devices.backend import Buffers
 from miniapps.devices.messages import HEADER_BYTES
 from miniapps.drivers import links
 from miniapps.drivers.headers import enveloped
-from miniapps.contract import Edge, MessageError, Peer
 
 FIRST_CAPACITY = 4096
 MOST_BYTES = 1 << 30  # of a part of a message: MPI counts in 32 bits

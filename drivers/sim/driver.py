@@ -13,6 +13,17 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
+from miniapps.contract import (
+    SETUP,
+    AllReduce,
+    Batch,
+    Collect,
+    CollectSum,
+    Pause,
+    Place,
+    Post,
+    PostSum,
+)
 from miniapps.drivers.audits import Auditor
 from miniapps.drivers.engine import (
     Engine,
@@ -31,17 +42,6 @@ from miniapps.drivers.outcome import Part, Report, joined
 from miniapps.drivers.schedule import Event, read_schedule
 from miniapps.drivers.serial import PATH, fail  # noqa: F401 - drivers.load needs both
 from miniapps.drivers.sim import SimOptions
-from miniapps.contract import (
-    SETUP,
-    AllReduce,
-    Batch,
-    Collect,
-    CollectSum,
-    Pause,
-    Place,
-    Post,
-    PostSum,
-)
 
 NEVER_WAIT = {Post, PostSum, Pause}  # requests that can be answered at once
 

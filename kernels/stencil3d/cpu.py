@@ -17,7 +17,14 @@ from numba import boolean, float32, float64, int64, uint64, void
 
 from miniapps.devices.cpu.compiler import njit
 from miniapps.devices.cpu.prefetch import prefetch
-from miniapps.devices.cpu.vectors import broadcast_line, line, line_width, shift_left, shift_right, store
+from miniapps.devices.cpu.vectors import (
+    broadcast_line,
+    line,
+    line_width,
+    shift_left,
+    shift_right,
+    store,
+)
 
 GRIDS = float64[:, :, ::1], float32[:, :, ::1]
 ROWS = float64[::1], float32[::1]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from miniapps import lessons
+from miniapps.contract import Place
 from miniapps.devices import backend
 from miniapps.drivers.engine import Phase
 from miniapps.drivers.job import Watcher
@@ -15,7 +16,6 @@ from miniapps.drivers.schedule import Event
 from miniapps.drivers.sim.driver import simulated
 from miniapps.lessons.lesson import PARTS, Traffic, load_function
 from miniapps.lessons.work import Report, Work, in_turn
-from miniapps.contract import Place
 
 PES = 2  # among which blocks migrate
 MOST_STEPS = 100  # after which a program that does not end is stopped

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.devices.backend import Device
-from miniapps.devices.messages import packed
 from miniapps.contract import (
     BlockMaker,
     Checkpoint,
@@ -21,6 +19,8 @@ from miniapps.contract import (
     Saved,
 )
 from miniapps.decomposition import Layout
+from miniapps.devices.backend import Device
+from miniapps.devices.messages import packed
 from miniapps.echo.problem import PHASES, WORDS, EchoProblem
 
 FACTORS = np.array([1, 3, 5, 7, 11, 13, 17, 19])  # combine a header into one number

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from miniapps.kernels.halo.interface import box
 from miniapps.contract import AllReduce, BlockMaker, Collect, Measure, Post
 from miniapps.grid_block import GridBlock
+from miniapps.kernels.halo.interface import box
 
 
 class JacobiBlock(GridBlock):

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.devices.backend import Device
 from miniapps.contract import Collect, Exchange, Index, Measure, Post
 from miniapps.decomposition import Layout
+from miniapps.devices.backend import Device
 from miniapps.leanmd.atoms import Lists, on_device, on_host
 from miniapps.leanmd.close_pairs import ClosePairs
 from miniapps.leanmd.domain import AXES, SIDES, Domain, edge_of

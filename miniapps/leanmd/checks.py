@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from miniapps import kernels
-from miniapps.kernels.leanmd.units import ENERGY_UNIT
 from miniapps.contract import Check, Measure
+from miniapps.kernels.leanmd.units import ENERGY_UNIT
 from miniapps.leanmd.problem import LeanmdProblem
 from miniapps.leanmd.reference_solution import reference_hash
 from miniapps.leanmd.thermo import all_rows, table

@@ -12,9 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.devices.backend import Device
-from miniapps.kernels.leanmd.interface import LeanmdKernels
-from miniapps.kernels.leanmd.units import CLOSE, CLOSE_UNIT, CLOSEST, ENERGY_UNIT, FAST, FASTEST, STRAY
 from miniapps.contract import (
     AllReduce,
     Checkpoint,
@@ -28,7 +25,18 @@ from miniapps.contract import (
     StepError,
 )
 from miniapps.decomposition import Layout
+from miniapps.devices.backend import Device
 from miniapps.kernel_user import KernelUser
+from miniapps.kernels.leanmd.interface import LeanmdKernels
+from miniapps.kernels.leanmd.units import (
+    CLOSE,
+    CLOSE_UNIT,
+    CLOSEST,
+    ENERGY_UNIT,
+    FAST,
+    FASTEST,
+    STRAY,
+)
 from miniapps.leanmd.atoms import ROWS, Atoms, Bins
 from miniapps.leanmd.problem import LeanmdProblem
 from miniapps.leanmd.thermo import TOTALS, wide

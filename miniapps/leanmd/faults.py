@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.kernels.leanmd.units import FORCE_UNIT
 from miniapps.faults import Fault, catalogue, fault
+from miniapps.kernels.leanmd.units import FORCE_UNIT
 
 MISTAKE_FROM = 3  # step
 FASTEST = 1.0  # sigma / tau

@@ -7,9 +7,9 @@ from typing import Any
 from miniapps.faults import ACTED, Fault, catalogue, fault, reporting
 from miniapps.gpu_faults import edited, kernel_fault
 
-EXCHANGE, MOTION = "miniapps.kernels.leanmd.gpu.exchange", "miniapps.kernels.leanmd.gpu.motion"
-INTERACTIONS, NEIGHBOURS = "miniapps.kernels.leanmd.gpu.interactions", "miniapps.kernels.leanmd.gpu.neighbours"
-PAIRS = "miniapps.kernels.leanmd.gpu.pairs"
+KERNELS = "miniapps.kernels.leanmd.gpu"
+EXCHANGE, MOTION, PAIRS = f"{KERNELS}.exchange", f"{KERNELS}.motion", f"{KERNELS}.pairs"
+INTERACTIONS, NEIGHBOURS = f"{KERNELS}.interactions", f"{KERNELS}.neighbours"
 PROBLEMS = {
     "tiny": {
         "cells": (3, 3, 3),  # the fewest that pairs need
@@ -53,7 +53,7 @@ def last_cluster_without_forces(right: Any) -> Any:
     return edited(right, ("place >= end", "place + np.uint64(1) >= end"))
 
 
-@fault("miniapps.kernels.leanmd.gpu:FORCES", given=IN_BLOCKS, conditional=True)
+@fault(f"{KERNELS}:FORCES", given=IN_BLOCKS, conditional=True)
 def forces_in_single_precision(right: Any) -> Any:
     """The forces of pairs are computed in float32."""
     return right | {"float64": reporting(right["float32"])}

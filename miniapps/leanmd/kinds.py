@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from miniapps.devices.backend import Device
 from miniapps.contract import BlockMaker, Index
 from miniapps.decomposition import Layout
+from miniapps.devices.backend import Device
 from miniapps.leanmd.block import LeanmdBlock
 from miniapps.leanmd.pair_layout import PairLayout
 from miniapps.leanmd.pairs import Cell, Compute

@@ -12,9 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.devices.backend import Device
-from miniapps.kernels.leanmd.interface import LeanmdKernels, PairTask
-from miniapps.kernels.leanmd.units import CLOSE, FORCE_UNIT, NO_ERROR, VIRIAL_UNIT
 from miniapps.contract import (
     Batch,
     Checkpoint,
@@ -30,7 +27,10 @@ from miniapps.contract import (
     PostSum,
     Saved,
 )
+from miniapps.devices.backend import Device
 from miniapps.kernel_user import KernelUser
+from miniapps.kernels.leanmd.interface import LeanmdKernels, PairTask
+from miniapps.kernels.leanmd.units import CLOSE, FORCE_UNIT, NO_ERROR, VIRIAL_UNIT
 from miniapps.leanmd.atoms import Lists
 from miniapps.leanmd.close_pairs import ClosePairs
 from miniapps.leanmd.domain import Domain, raise_too_close, strayed

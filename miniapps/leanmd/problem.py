@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from miniapps.kernels.leanmd.units import ENERGY_UNIT
 from miniapps.contract import Index, Measure
 from miniapps.decomposition import Layout
+from miniapps.kernels.leanmd.units import ENERGY_UNIT
 from miniapps.leanmd import si
 from miniapps.leanmd.inputs import MOST_ATOMS, Input, atoms_between, opened
 from miniapps.leanmd.lattice import Sites, in_cells, on_lattice

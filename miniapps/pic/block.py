@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.devices.backend import Device
-from miniapps.kernels.pic.counters import FIRST_LOST, LEFT, MISROUTED, NOWHERE, OWNERS, owner_at
-from miniapps.kernels.pic.interface import PicKernels
 from miniapps.contract import (
     AllReduce,
     BlockMaker,
@@ -26,7 +23,10 @@ from miniapps.contract import (
     Saved,
 )
 from miniapps.decomposition import Layout
+from miniapps.devices.backend import Device
 from miniapps.kernel_user import KernelUser
+from miniapps.kernels.pic.counters import FIRST_LOST, LEFT, MISROUTED, NOWHERE, OWNERS, owner_at
+from miniapps.kernels.pic.interface import PicKernels
 from miniapps.pic.events import Event
 from miniapps.pic.particles import FLOATS, ORIGINS, Particles
 from miniapps.pic.problem import PicProblem

@@ -6,9 +6,9 @@ from collections.abc import Callable, Generator
 from time import perf_counter
 from typing import Any
 
-from miniapps.devices.backend import Device
 from miniapps.contract import BlockMaker, Collect, Index, Post
 from miniapps.decomposition import Layout
+from miniapps.devices.backend import Device
 from miniapps.grid_block import GridBlock
 from miniapps.stencil3d.problem import StencilProblem, load_factor
 

@@ -28,10 +28,10 @@ import numpy as np
 import parsers
 
 import miniapps
+from miniapps import hdf5, tiling
 from miniapps.drivers.orders import NAMED, Order, Recorder, Scheduled, order_of
 from miniapps.drivers.schedule import VERSION, read_schedule
 from miniapps.drivers.sim import SimOptions
-from miniapps import hdf5, tiling
 from miniapps.hdf5 import DENSEST
 from miniapps.leanmd.inputs import atoms_between, opened
 from miniapps.leanmd.problem import position_quantum

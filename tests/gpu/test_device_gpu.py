@@ -17,6 +17,7 @@ import pytest
 from numba import cuda
 
 from miniapps import kernels
+from miniapps.contract import MessageError, Pause, Post, PostSum, checked_messages
 from miniapps.devices import backend as device
 from miniapps.devices.cuda import compiler, driver_info, memory, primitives, streams, toolkit
 from miniapps.devices.cuda.backend import CudaBackend, Gpu
@@ -24,7 +25,6 @@ from miniapps.devices.cuda.buffers import MessageBuffer, MessageView, addresses
 from miniapps.devices.cuda.toolkit import Nvidia, Simulator
 from miniapps.devices.messages import HEADER_BYTES, Envelope, packed_empty
 from miniapps.drivers.timing import PELog, Stepper
-from miniapps.contract import MessageError, Pause, Post, PostSum, checked_messages
 
 SHAPES = [(7,), (3, 5), (2, 3, 4), (0,), (4, 0)]
 TYPES = [np.float64, np.float32, np.int64, np.uint8]

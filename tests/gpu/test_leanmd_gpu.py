@@ -13,17 +13,17 @@ import pytest
 import support
 from placed_atoms import Placed
 
-from miniapps import kernels
-from miniapps.kernels.leanmd.gpu import pairs as gpu_pairs
 import miniapps
+from miniapps import kernels
+from miniapps.contract import checked_message
 from miniapps.devices import backend as device
 from miniapps.devices.backend import Device
 from miniapps.devices.cuda import streams
 from miniapps.devices.cuda.primitives import CHUNK, SCANNERS, scan
 from miniapps.drivers.engine import Engine
+from miniapps.kernels.leanmd.gpu import pairs as gpu_pairs
 from miniapps.kernels.leanmd.gpu.neighbours import _tidy_bins
 from miniapps.kernels.leanmd.units import CLOSE, FAR, FAST, FASTEST, NO_ERROR, STRAY
-from miniapps.contract import checked_message
 from miniapps.leanmd import plain
 from miniapps.leanmd.atoms import Atoms, Bins, Lists
 from miniapps.leanmd.domain import Explosion

@@ -11,6 +11,8 @@ import pytest
 import support
 
 from miniapps import kernels
+from miniapps.audit import AuditPlan
+from miniapps.contract import MessageError, Pause
 from miniapps.devices import backend as device
 from miniapps.devices.cuda import memory
 from miniapps.drivers.engine import Engine
@@ -25,8 +27,6 @@ from miniapps.kernels.pic.counters import (
     clean_counters,
     owner_at,
 )
-from miniapps.audit import AuditPlan
-from miniapps.contract import MessageError, Pause
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.events import Event
 from miniapps.pic.particles import NAMES, Particles

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import support
 
-from miniapps import kernels
 import miniapps as apps
+from miniapps import kernels
 from miniapps.devices import backend as device
 from miniapps.drivers.engine import Engine
 from miniapps.drivers.sim import SimOptions

@@ -19,9 +19,9 @@ from mutation import leanmd_examples
 from mutation.leanmd_examples import Written
 
 from miniapps import kernels
+from miniapps.contract import MessageError
 from miniapps.devices.backend import Device
 from miniapps.kernels.pic.counters import OWNERS, clean_counters
-from miniapps.contract import MessageError
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.events import Event
 from miniapps.pic.particles import Particles

@@ -15,10 +15,10 @@ from mutation.examples import EXAMPLES
 from placed_atoms import Placed
 
 import miniapps
+from miniapps.audit import AuditPlan
 from miniapps.drivers import serial
 from miniapps.drivers.sim import SimOptions
 from miniapps.drivers.sim import driver as sim
-from miniapps.audit import AuditPlan
 from miniapps.faults import Fault, replaced
 from miniapps.leanmd import faults as leanmd_faults
 from miniapps.pic import faults as pic_faults

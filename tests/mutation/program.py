@@ -21,8 +21,9 @@ from mutation.operators import TRUTH, compiled, functions, truth_of
 
 from miniapps.devices.cpu import plain as python_vectors
 
+KERNELS = "miniapps.kernels"
 ENTRIES = tuple(  # importing them imports all kernels for the CPU
-    f"miniapps.kernels.{name}.cpu"
+    f"{KERNELS}.{name}.cpu"
     for name in ("halo", "jacobi2d", "leanmd", "pic", "state_hash", "stencil3d")
 )
 COMPILER = "miniapps.devices.cpu.compiler"
@@ -31,7 +32,8 @@ VECTORS = tuple(f"miniapps.devices.cpu.{name}" for name in ("vectors", "quads", 
 
 def module_of(file: str) -> str:
     """The name of the module in a file."""
-    return file.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+    own = file.removeprefix("miniapps/").removesuffix(".py").removesuffix("/__init__")
+    return f"miniapps.{own.replace('/', '.')}"
 
 
 def change(file: str, function: str, code: CodeType) -> None:
@@ -77,7 +79,7 @@ def plain() -> Mapping[str, ModuleType]:
     importlib.import_module("miniapps.devices.cpu.fused")
     right = {name: sys.modules[name] for name in list(sys.modules) if _is_replaced(name)}
     parents = {name: dict(vars(module)) for name, module in right.items()}
-    package = dict(vars(sys.modules["kernels"]))
+    package = dict(vars(sys.modules[KERNELS]))
     for name in right:
         del sys.modules[name]
     sys.modules[COMPILER] = _compiler()
@@ -88,13 +90,13 @@ def plain() -> Mapping[str, ModuleType]:
         return {name: sys.modules[name] for name in list(sys.modules) if _is_replaced(name)}
     finally:
         sys.modules.update(right)
-        vars(sys.modules["kernels"]).update(package)
+        vars(sys.modules[KERNELS]).update(package)
         for name, module in right.items():
             vars(module).update(parents[name])
 
 
 def _is_replaced(name: str) -> bool:
-    return name.startswith("kernels.") or name in (COMPILER, *VECTORS)
+    return name.startswith(f"{KERNELS}.") or name in (COMPILER, *VECTORS)
 
 
 def _compiler() -> ModuleType:
@@ -154,9 +156,8 @@ def _within(code: CodeType) -> Iterator[CodeType]:
 
 def _put(right: Any, other: Any) -> None:
     """Put another object in the place of one, in all modules and in their mappings."""
-    packages = ("kernels", "miniapps", "drivers", "workbench")
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] in packages:
+        if name.partition(".")[0] == "miniapps":
             for key, value in list(vars(module).items()):
                 if value is right:
                     setattr(module, key, other)

@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from miniapps import drivers
 import miniapps
+from miniapps import drivers
+from miniapps.contract import combine
 from miniapps.drivers.job import Job
 from miniapps.drivers.orders import Order, Scheduled
 from miniapps.drivers.schedule import VERSION, Schedule, read_schedule
-from miniapps.contract import combine
 from miniapps.parameters import InputError, require
 from miniapps.workbench.adversary.locate import explained, located
 from miniapps.workbench.adversary.search import Found, search

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from miniapps.contract import Place
 from miniapps.drivers.orders import Order, Scheduled
 from miniapps.drivers.schedule import Event, Schedule
-from miniapps.contract import Place
 from miniapps.workbench.adversary.trial import Answer, Result, Seen, Subject
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
+from miniapps.contract import Place
 from miniapps.drivers.orders import NAMED, Order, Recorder, order_of
 from miniapps.drivers.schedule import Event, Schedule
-from miniapps.contract import Place
 from miniapps.workbench.adversary.processes import in_processes
 from miniapps.workbench.adversary.trial import Result, Subject
 

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from miniapps.contract import SETUP, AllReduce, Collect, CollectSum, Place
 from miniapps.drivers.engine import Phase, Round, Runner, nothing
 from miniapps.drivers.orders import Order
 from miniapps.drivers.schedule import Event
 from miniapps.drivers.shares import hashed
 from miniapps.kernels.state_hash import WORDS, digest
-from miniapps.contract import SETUP, AllReduce, Collect, CollectSum, Place
 
 
 class Result(NamedTuple):

@@ -11,8 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from miniapps import communication
-from miniapps import drivers
+from miniapps import communication, drivers
 from miniapps.communication.catalogue import ANATOMY, CATALOGUE
 from miniapps.communication.settings import Settings
 from miniapps.drivers.hosts import hosts

@@ -12,12 +12,12 @@ from miniapps import communication
 from miniapps.communication.catalogue import ANATOMY
 from miniapps.communication.progress import Progress
 from miniapps.communication.session import Dissected, Session, World, WrongData
+from miniapps.contract import Index
 from miniapps.drivers.crashes import crashes_told
 from miniapps.drivers.job import RunError, Watcher
 from miniapps.drivers.machine import Disturbance, disturbance, reading
 from miniapps.drivers.ranks import started_on
 from miniapps.drivers.waits import Wait
-from miniapps.contract import Index
 from miniapps.workbench import environment
 from miniapps.workbench.comm.spec import CommSpec
 from miniapps.workbench.exit_status import FAILED, VALID, WRONG

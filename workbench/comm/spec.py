@@ -8,8 +8,7 @@ from dataclasses import Field, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
-from miniapps import communication
-from miniapps import drivers
+from miniapps import communication, drivers
 from miniapps.communication.actions import NONE
 from miniapps.communication.buffers import DEVICE
 from miniapps.communication.catalogue import ANATOMY, CATALOGUE, Benchmark

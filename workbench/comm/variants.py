@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from miniapps import communication
-from miniapps import drivers
+from miniapps import communication, drivers
 from miniapps.communication.actions import NONE, TOUCHES
 from miniapps.communication.buffers import KINDS
 from miniapps.communication.settings import IN_BAND, LEVELS, METHODS, OUT_OF_BAND

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from miniapps import drivers
 import miniapps
+from miniapps import drivers
 from miniapps.drivers.descriptor import Balancing, Driver
 from miniapps.problem import Variant
 from miniapps.workbench.plural import counted

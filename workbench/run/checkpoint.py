@@ -25,12 +25,12 @@ from typing import Any, BinaryIO
 import numpy as np
 
 import miniapps
+from miniapps.contract import REDUCTIONS, Measure, Piece
 from miniapps.drivers.job import RunError
 from miniapps.drivers.shares import Extent, Share, hashed
-from miniapps.kernels.state_hash import WORDS, digest
-from miniapps.contract import REDUCTIONS, Measure, Piece
 from miniapps.hdf5 import Unreadable, damage, require_own_data
 from miniapps.json_input import parsed_object
+from miniapps.kernels.state_hash import WORDS, digest
 from miniapps.parameters import InputError, require, shown
 from miniapps.quantities import Quantity, describe_state
 from miniapps.saved import NOBODY, SavedState, Stored

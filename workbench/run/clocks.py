@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from miniapps.drivers.outcome import Outcome
 from miniapps.contract import Check
+from miniapps.drivers.outcome import Outcome
 from miniapps.workbench.run.revalidation import MEASURED
 
 ROUNDED_S = 1e-3  # a sum of times of rounds

@@ -22,8 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps import drivers
-from miniapps import kernels
+from miniapps import drivers, kernels
 from miniapps.devices import system
 from miniapps.devices.cpu import host_memory
 from miniapps.drivers.crashes import crashes_told

@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miniapps.kernels.state_hash import WORDS, hash_cells, hash_rows
 from miniapps.contract import Piece
 from miniapps.decomposition import split
+from miniapps.kernels.state_hash import WORDS, hash_cells, hash_rows
 from miniapps.quantities import describe
 
 TILES = {1: 256, 2: 16, 3: 6}  # along each axis, by the number of axes

@@ -326,7 +326,8 @@ def escaped(path: Path) -> str:
 def _removing_orphans(folder: Path) -> str:
     """The command that removes MPI's files of shared memory that are newer than a folder."""
     since = folder.stat().st_ctime
-    program = f"from miniapps.workbench.run.processes import remove_orphans; remove_orphans({since!r})"
+    module = "miniapps.workbench.run.processes"
+    program = f"from {module} import remove_orphans; remove_orphans({since!r})"
     return shlex.join([sys.executable, "-P", "-c", program])
 
 

@@ -18,7 +18,13 @@ from miniapps.workbench.run.hosts import Host, synchronize
 from miniapps.workbench.run.launched import Launched
 from miniapps.workbench.run.processes import end_proxies, family
 from miniapps.workbench.run.progress_bar import ProgressBar
-from miniapps.workbench.run.progress_file import ERRORS, FINISHING, STARTING, ProgressFile, first_error
+from miniapps.workbench.run.progress_file import (
+    ERRORS,
+    FINISHING,
+    STARTING,
+    ProgressFile,
+    first_error,
+)
 from miniapps.workbench.run.stall import Stall
 
 LOG = "log"  # file beside the progress file: what the launcher and the PEs print

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 import miniapps
+from miniapps import audit
+from miniapps.contract import Check
 from miniapps.devices import system, variables
 from miniapps.devices.cpu import host_memory
 from miniapps.drivers.agreements import Wish
@@ -19,8 +21,6 @@ from miniapps.drivers.descriptor import Balancing
 from miniapps.drivers.outcome import Outcome
 from miniapps.drivers.timing import imbalance
 from miniapps.kernels.state_hash import digest
-from miniapps import audit
-from miniapps.contract import Check
 from miniapps.parameters import require
 from miniapps.workbench import environment
 from miniapps.workbench.exit_status import STOPPED, VALID, WRONG

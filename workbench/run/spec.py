@@ -12,15 +12,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from miniapps import drivers
-from miniapps import kernels
 import miniapps
+from miniapps import drivers, kernels
+from miniapps.audit import MOST_ROUNDS, MOST_SAMPLES, SEEDS, AuditPlan
+from miniapps.decomposition import Layout
 from miniapps.devices import backend as device
 from miniapps.drivers.descriptor import Balancing, Driver, Options
 from miniapps.drivers.hosts import Hosts, hosts, require_places
 from miniapps.drivers.job import Job, Store
-from miniapps.audit import MOST_ROUNDS, MOST_SAMPLES, SEEDS, AuditPlan
-from miniapps.decomposition import Layout
 from miniapps.parameters import InputError, extents, parameter, require, words
 from miniapps.workbench.arguments import destination, driver_option_names, grouped
 from miniapps.workbench.run import checkpointing

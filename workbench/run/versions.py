@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import platform
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
 PACKAGES = ("parallel-miniapps", "numpy", "numba", "mpi4py", "charm4py", "h5py")
-FOLDER = Path(__file__).resolve().parents[2]  # of the packages of this program
-SOURCES = "devices", "kernels", "miniapps", "drivers", "communication", "workbench"
+FOLDER = Path(__file__).parents[2]  # of the program, as it is imported
 
 
 def versions() -> dict[str, str]:
@@ -27,9 +27,11 @@ def software() -> dict[str, str]:
 def _source_digest() -> str:
     """A hash of the source of this program, in 12 digits: checkouts of a version may differ."""
     found = sha256()
-    for package in SOURCES:
-        for file in sorted((FOLDER / package).rglob("*.py")):
-            found.update(file.read_bytes())
+    for folder, folders, files in os.walk(FOLDER, followlinks=True):
+        folders.sort()
+        for file in sorted(files):
+            if file.endswith(".py"):
+                found.update(Path(folder, file).read_bytes())
     return found.hexdigest()[:12]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,12 +24,12 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
-from miniapps import kernels
 import miniapps
+from miniapps import kernels
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
-ANEW = "miniapps", "drivers", "communication", "lessons", "workbench"  # kernels stay as they are
+KEPT = re.compile(r"miniapps\.(devices|kernels)(\.|$)")  # stay as they are
 LIBRARIES = "hypothesis", "pytest", "h5py", "scipy.optimize", "scipy.stats", "matplotlib.figure"
 AT_ONCE, LIMIT_S = 2, 600.0
 PREFIX = "numbers: "  # of the keys of these faults
@@ -166,7 +167,8 @@ def forget() -> None:
     tests = f"{TESTS}{os.sep}"
     for name, module in list(sys.modules.items()):
         of_tests = (getattr(module, "__file__", None) or "").startswith(tests)
-        if of_tests or name.partition(".")[0] in ANEW:
+        own = name.partition(".")[0] == "miniapps" and not KEPT.match(name)
+        if of_tests or own:
             del sys.modules[name]
 
 
@@ -175,7 +177,8 @@ class Finder(MetaPathFinder):
 
     def __init__(self, file: str, source: str) -> None:
         self.path, self.source, self.used = str(ROOT / file), source, False
-        self.name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        own = file.removeprefix("miniapps/").removesuffix(".py").removesuffix("/__init__")
+        self.name = f"miniapps.{own.replace('/', '.')}"
 
     def find_spec(
         self, fullname: str, path: Any = None, target: ModuleType | None = None

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from miniapps import drivers
 import miniapps
+from miniapps import drivers
 from miniapps.json_input import parsed
 from miniapps.parameters import InputError, require
 from miniapps.workbench.exit_status import VALID, WRONG
@@ -22,7 +22,16 @@ from miniapps.workbench.run.scratch import scratch_for_all
 from miniapps.workbench.selftest import altered, numbered, simulated
 from miniapps.workbench.selftest.altered import Change
 from miniapps.workbench.selftest.drawn import of_day
-from miniapps.workbench.selftest.trials import ENDS, SCALES, TINY, Found, Scale, Trial, solve, trials
+from miniapps.workbench.selftest.trials import (
+    ENDS,
+    SCALES,
+    TINY,
+    Found,
+    Scale,
+    Trial,
+    solve,
+    trials,
+)
 from miniapps.workbench.table import Column, Table, fitted, show, width
 
 NOT_THERE = "·"  # where a fault changes nothing

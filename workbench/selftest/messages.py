@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.devices.messages import packed
 from miniapps.contract import AllReduce, Collect, CollectSum, Post, PostSum
+from miniapps.devices.messages import packed
 from miniapps.faults import ACTED, Fault, catalogue, fault, rounded
 
 RESUME = "miniapps.drivers.timing:Stepper.resume"

@@ -19,8 +19,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from miniapps import kernels
 import miniapps
+from miniapps import kernels
 from miniapps.workbench.exit_status import FAILED, VALID
 from miniapps.workbench.run import batch, launch
 from miniapps.workbench.run.processes import end_with

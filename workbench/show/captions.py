@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from miniapps import drivers
 import miniapps
+from miniapps import drivers
 from miniapps.parameters import words
 from miniapps.workbench.plural import counted
 from miniapps.workbench.quoting import figure

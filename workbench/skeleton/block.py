@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.devices.backend import Device
-from miniapps.devices.messages import packed
 from miniapps.contract import Checkpoint, Collect, Index, Measure, Piece, Post, Saved
 from miniapps.decomposition import Layout
+from miniapps.devices.backend import Device
+from miniapps.devices.messages import packed
 
 from .problem import AdvectProblem
 

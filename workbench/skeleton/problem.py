@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miniapps.kernels.state_hash import digest, hash_cells
 from miniapps.contract import Check, Measure
+from miniapps.kernels.state_hash import digest, hash_cells
 from miniapps.parameters import extents, parameter, require
 from miniapps.problem import BaseProblem, grown, halved
 from miniapps.quantities import Quantity

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from miniapps import drivers
+from miniapps.contract import Check, Collect, Post, combine
 from miniapps.devices.backend import Device
 from miniapps.devices.messages import packed
 from miniapps.drivers.engine import Engine
 from miniapps.drivers.outcome import measured
 from miniapps.kernels.state_hash import digest
-from miniapps.contract import Check, Collect, Post, combine
 
 from . import Block, Problem, validate
 

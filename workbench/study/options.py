@@ -15,8 +15,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from miniapps import drivers
 import miniapps
+from miniapps import drivers
 from miniapps.drivers.descriptor import Balancing
 from miniapps.drivers.hosts import hosts
 from miniapps.json_input import in_words

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from miniapps import drivers
 import miniapps
+from miniapps import drivers
 from miniapps.drivers.descriptor import Balancing
 from miniapps.parameters import require
 from miniapps.workbench.arguments import grouped

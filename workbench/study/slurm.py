@@ -22,8 +22,8 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-from miniapps import drivers
 import miniapps
+from miniapps import drivers
 from miniapps.json_input import parsed_object
 from miniapps.parameters import InputError, contents, printable, require
 from miniapps.workbench.exit_status import FAILED, VALID, WRONG

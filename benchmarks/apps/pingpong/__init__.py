@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.devices.backend import Device
-from miniapps.kernels.state_hash import digest, hash_cells
 from miniapps.contract import BlockMaker, Check, Collect, Index, Measure, Piece, Post
 from miniapps.decomposition import Layout
+from miniapps.devices.backend import Device
+from miniapps.kernels.state_hash import digest, hash_cells
 from miniapps.parameters import parameter, require
 from miniapps.problem import BaseProblem
 

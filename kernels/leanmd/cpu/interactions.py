@@ -13,7 +13,17 @@ import numpy as np
 from numba import boolean, float64, int64, void
 
 from miniapps.devices.cpu.compiler import DISTINCT, njit
-from miniapps.devices.cpu.vectors import WIDTH, bits, broadcast, fma, lane, load, numbers, store, where
+from miniapps.devices.cpu.vectors import (
+    WIDTH,
+    bits,
+    broadcast,
+    fma,
+    lane,
+    load,
+    numbers,
+    store,
+    where,
+)
 from miniapps.kernels.leanmd.cpu.arrays import INDICES, INTS, SEEN, WHOLE
 from miniapps.kernels.leanmd.units import (
     CLOSE,

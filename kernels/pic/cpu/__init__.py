@@ -1,7 +1,15 @@
 """Kernels of PIC on the CPU."""
 
 from miniapps.kernels.pic.cpu.diagnostics import largest_error
-from miniapps.kernels.pic.cpu.migrate import close_gaps, find_removed, grown, pack, row_of, start, unpack
+from miniapps.kernels.pic.cpu.migrate import (
+    close_gaps,
+    find_removed,
+    grown,
+    pack,
+    row_of,
+    start,
+    unpack,
+)
 from miniapps.kernels.pic.cpu.push import find_leaving, push
 from miniapps.kernels.pic.cpu.sort import places_by_column, reorder
 from miniapps.kernels.pic.initial import count_columns, foresee_removed, place

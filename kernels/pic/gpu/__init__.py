@@ -1,7 +1,15 @@
 """Kernels of PIC on the GPU."""
 
 from miniapps.kernels.pic.gpu.diagnostics import largest_error, sums_of_ids
-from miniapps.kernels.pic.gpu.migrate import close_gaps, find_removed, grown, pack, row_of, start, unpack
+from miniapps.kernels.pic.gpu.migrate import (
+    close_gaps,
+    find_removed,
+    grown,
+    pack,
+    row_of,
+    start,
+    unpack,
+)
 from miniapps.kernels.pic.gpu.push import find_leaving, push
 from miniapps.kernels.pic.gpu.sort import places_by_column, reorder
 from miniapps.kernels.pic.initial import count_columns, foresee_removed, place

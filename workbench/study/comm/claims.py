@@ -14,8 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
-from miniapps import communication
-from miniapps import drivers
+from miniapps import communication, drivers
 from miniapps.communication.catalogue import ANATOMY, CATALOGUE, Benchmark
 from miniapps.communication.settings import Settings, Span
 from miniapps.json_input import parsed

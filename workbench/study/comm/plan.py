@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from miniapps import communication
-from miniapps import drivers
+from miniapps import communication, drivers
 from miniapps.communication.catalogue import ANATOMY
 from miniapps.parameters import InputError
 from miniapps.workbench import environment

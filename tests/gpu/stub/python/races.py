@@ -32,7 +32,7 @@ from miniapps.devices.cuda.compiler import Kernel
 from miniapps.devices.cuda.toolkit import Launcher
 
 FILE = "MINIAPPS_RACES"
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).resolve().parents[4]
 HOST = "the host"
 PASSED_ON = (  # by these files: places of accesses are where they are called
     "devices/cuda/driver.py",
@@ -102,9 +102,15 @@ class Copy(NamedTuple):
 
 
 @cache
+def in_tree(file: str) -> str:
+    """The path of a file of the program from the root, which links do not change; else the file."""
+    return str(Path(file).resolve()).removeprefix(f"{ROOT}/")
+
+
+@cache
 def is_passed_on(file: str) -> bool:
     """Whether a place in a file is not one to name."""
-    return not file.startswith(f"{ROOT}/") or file[len(f"{ROOT}/") :].startswith(PASSED_ON)
+    return in_tree(file).startswith(("/", *PASSED_ON))
 
 
 def here() -> tuple[str, int]:
@@ -117,7 +123,7 @@ def here() -> tuple[str, int]:
 
 def shown(where: tuple[str, int]) -> str:
     """A place in words."""
-    return f"{where[0].removeprefix(f'{ROOT}/')}:{where[1]}"
+    return f"{in_tree(where[0])}:{where[1]}"
 
 
 def join(clock: Clock, other: Clock) -> None:

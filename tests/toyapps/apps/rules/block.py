@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from miniapps.rules.problem import NAMES, RulesProblem
 
+from miniapps.contract import AllReduce, Collect, Exchange, Measure, Pause, Piece, Post
 from miniapps.devices.backend import Device
 from miniapps.devices.messages import packed
-from miniapps.contract import AllReduce, Collect, Exchange, Measure, Pause, Piece, Post
 
 # Longer than the mpi driver's first buffer, empty, shorter again, and longer than ever.
 SHAPES = ((3,), (0,), (600,), (40, 30), (1,), (0, 4), (2, 3, 5, 4), (30000,), (7,))

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.kernels.state_hash import digest, hash_cells
 from miniapps.contract import Check, Measure
+from miniapps.kernels.state_hash import digest, hash_cells
 from miniapps.parameters import extents, parameter
 from miniapps.problem import BaseProblem
 

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from miniapps.rules.problem import reference
 
-from miniapps.kernels.state_hash import digest, hash_cells
 from miniapps.audit import BaseAudit, Contribution
 from miniapps.contract import Check, Measure, Piece
+from miniapps.kernels.state_hash import digest, hash_cells
 from miniapps.parameters import extents, parameter
 from miniapps.problem import BaseProblem
 from miniapps.snapshots import SnapshotWriter

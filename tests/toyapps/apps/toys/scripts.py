@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.devices.messages import packed
 from miniapps.contract import (
     AllReduce,
     Batch,
@@ -24,6 +23,7 @@ from miniapps.contract import (
     Post,
     PostSum,
 )
+from miniapps.devices.messages import packed
 
 Life = Generator[Any, Any, Any]
 SCRIPTS: dict[str, tuple[Callable[[Any], Life], ...]] = {}
