@@ -16,8 +16,7 @@ from common import in_turn, median, run
 from gpu_cases import DOUBLE, SIZE_OPTIONS, in_words
 from leanmd_baselines import melted
 
-import miniapps
-from miniapps import kernels
+from miniapps import apps, kernels
 from miniapps.arrays import ghosted
 from miniapps.devices import backend as device
 from miniapps.drivers.engine import Engine
@@ -155,7 +154,7 @@ def agree(right: np.ndarray, found: np.ndarray) -> None:
 
 def pushing(device_name: str, size: int, particles: int) -> Any:
     """A block of PIC whose particles have made one step."""
-    app = miniapps.load("pic")
+    app = apps.load("pic")
     problem = app.Problem(size=size, particles=particles)
     layout = problem.cut(1, 1, None)
     problem = problem.prepared(layout, device_name)
@@ -257,7 +256,7 @@ def hidden_copies(size: tuple[int, ...]) -> dict[str, float]:
 
     ``hidden``: the fraction of the shorter one that the longer one hides, 0 to 1.
     """
-    app = miniapps.load("jacobi2d")
+    app = apps.load("jacobi2d")
     problem = app.Problem(size=size, boundary="periodic", initial="noise", time_tile=1)
     block = app.Block(problem, problem.cut(1, 1, None), (0, 0), device.get("gpu"))
     block.alone = True  # it sweeps its interior first, as if its neighbours were other blocks

@@ -13,7 +13,7 @@ import numpy as np
 from common import interleaved, median, run, save
 from pic_baselines import numba_loop, numpy_arrays, rate
 
-import miniapps
+from miniapps import apps
 from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
 from miniapps.drivers.engine import Engine
@@ -44,7 +44,7 @@ PERIOD, EARLY = 80, 2 * TILE  # steps between load-balancing steps; step of an e
 def initial_cells(problem: Any) -> np.ndarray:
     """The initial cells of the particles: (n, 2) int64."""
     layout = Layout.create(problem.shape, problem.periodic, 1)
-    block = miniapps.load("pic").Block(problem, layout, (0, 0), Device())
+    block = apps.load("pic").Block(problem, layout, (0, 0), Device())
     Engine([block]).setup().round(0, 1)
     cells = block.particles.cells[: block.particles.count]
     return np.stack(divmod(cells, problem.size), axis=1)
@@ -52,7 +52,7 @@ def initial_cells(problem: Any) -> np.ndarray:
 
 def speed() -> dict[str, Any]:
     """Particles per second of the baselines and of whole runs, in turn."""
-    problem_class = miniapps.load("pic").Problem
+    problem_class = apps.load("pic").Problem
     preset = problem_class.presets["paper"]
     problem = problem_class(size=preset["size"], particles=preset["particles"])
     cells = initial_cells(problem)

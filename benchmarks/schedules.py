@@ -19,7 +19,7 @@ from typing import Any
 
 from common import MINIAPPS, RESULTS, revision, write
 
-import miniapps
+from miniapps import apps
 
 PART = 2000  # schedules
 
@@ -62,22 +62,22 @@ def earlier() -> dict[str, Any]:
 def main() -> None:
     """Add parts until every app has its schedules, the time is over or a schedule failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("apps", nargs="*", default=miniapps.names(), metavar="APP")
+    parser.add_argument("apps", nargs="*", default=apps.names(), metavar="APP")
     parser.add_argument("--schedules", type=int, default=200_000, help="per app")
     parser.add_argument("--minutes", type=float, default=24 * 60, help="begin no part after these")
     options = parser.parse_args()
-    end, apps, now = time.monotonic() + 60 * options.minutes, earlier(), revision()
+    end, so_far, now = time.monotonic() + 60 * options.minutes, earlier(), revision()
     while time.monotonic() < end:
-        done = {app: apps[app]["schedules"] if app in apps else 0 for app in options.apps}
+        done = {app: so_far[app]["schedules"] if app in so_far else 0 for app in options.apps}
         app = min(done, key=done.__getitem__)
         missing = options.schedules - done[app]
-        if missing <= 0 or any(found["states"] > 1 for found in apps.values()):
+        if missing <= 0 or any(found["states"] > 1 for found in so_far.values()):
             break
         part = tried(app, done[app], min(PART, missing))
-        found = joined(apps[app], part) if app in apps else part
+        found = joined(so_far[app], part) if app in so_far else part
         revisions = found.get("revisions", [])
-        apps[app] = found | {"revisions": revisions + [now] * (now not in revisions)}
-        write("schedules", apps)
+        so_far[app] = found | {"revisions": revisions + [now] * (now not in revisions)}
+        write("schedules", so_far)
 
 
 if __name__ == "__main__":

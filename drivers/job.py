@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
-import miniapps
-from miniapps import kernels
+from miniapps import apps, kernels
 from miniapps.audit import AuditPlan, BaseAudit, audit_of
 from miniapps.contract import SETUP, Index, Piece, Place
 from miniapps.decomposition import Layout
@@ -134,14 +133,14 @@ class Job(Generic[Own]):
 
     def build(self, index: Index) -> Any:
         """Create one block."""
-        app = miniapps.load(self.app)
+        app = apps.load(self.app)
         return app.Block(self.problem, self.layout, index, device.get(self.device))
 
     def new_audit(self) -> BaseAudit | None:
         """An audit of the run, the same in every process; None if the run is not audited."""
         if self.audit is None:
             return None
-        return audit_of(miniapps.load(self.app), self.problem, self.layout, self.audit)
+        return audit_of(apps.load(self.app), self.problem, self.layout, self.audit)
 
     def keep(self, pe: int, segment: Segment, blocks: Iterable[Any]) -> None:
         """Pass the state of a PE's blocks to the store, for the snapshot at the segment's end."""

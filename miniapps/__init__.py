@@ -1,149 +1,28 @@
-"""The mini-apps: problems and their blocks. They are found by search; nothing is registered.
+"""Parallel scientific mini-apps, for programs and notebooks: `run`, `campaign` and their errors.
 
-An app is a package that exports Problem, Block, reference and validate, may export Audit, and
-exports nothing else. It is in one of three places:
-
-- here;
-- in a folder that the environment variable MINIAPPS_PATH names (several are separated by colons);
-  like those here, it is imported as ``miniapps.NAME``;
-- in an installed distribution, as the entry point NAME of the group ``miniapps.apps``.
-
-If several apps have the same name, the one that comes first in this order is used. But the names of
-the packages and modules here are taken.
-
-For programs and notebooks there are `miniapps.run`, `miniapps.campaign` and `miniapps.RunError`,
-which belong to the workbench and are imported when they are first used.
+They belong to the workbench, which is imported when one of them is first used. No module of the
+program imports from here; `miniapps.apps` finds apps.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import os
-import pkgutil
-import traceback
-from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
-from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from miniapps.parameters import InputError, require
+from miniapps import apps
+from miniapps.parameters import InputError as InputError
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
     from miniapps.workbench.api import RunError as RunError
     from miniapps.workbench.api import campaign as campaign
     from miniapps.workbench.api import run as run
 
-APP_PATH = "MINIAPPS_PATH"
-ENTRY_POINTS = "miniapps.apps"
-EXPORTS = "Problem", "Block", "reference", "validate"
-FOR_PROGRAMS = "run", "campaign", "RunError"
-
-(HERE,) = __path__
-# Packages that are no apps; in the source tree they are beside this one, with links here.
-PARTS = "devices", "kernels", "drivers", "communication", "lessons", "workbench", "studies"
-
-
-def read_path() -> None:
-    """Look for apps in the folders that MINIAPPS_PATH names now, besides this one."""
-    named = os.environ.get(APP_PATH, "").split(os.pathsep)
-    __path__[1:] = [folder for folder in named if folder]
-
-
-read_path()
-
-
-def folders() -> list[str]:
-    """The folders that MINIAPPS_PATH named when it was last read."""
-    return [*__path__][1:]
+apps.read_path()
 
 
 def __getattr__(name: str) -> Any:
-    """What programs use of the workbench, the layer above; it is imported only here, and late."""
-    if name not in FOR_PROGRAMS:
+    """What programs use."""
+    if name not in apps.FOR_PROGRAMS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from miniapps.workbench import api
 
     return getattr(api, name)
-
-
-def names() -> list[str]:
-    """The names of all apps, sorted.
-
-    Raises InputError if a folder of apps does not exist, or if an app has a name that is taken.
-    """
-    taken = {module.name: module.ispkg for module in pkgutil.iter_modules([HERE])}
-    taken |= dict.fromkeys(FOR_PROGRAMS, False)
-    found = {name for name, is_package in taken.items() if is_package and name not in PARTS}
-    for folder in folders():
-        require(Path(folder).is_dir(), APP_PATH, folder, "must be a folder with packages of apps")
-        if not Path(folder).samefile(HERE):
-            own = {module.name for module in pkgutil.iter_modules([folder]) if module.ispkg}
-            _require_free(own, taken, APP_PATH, folder)
-            found |= own
-    _require_free(installed(), taken, "entry points", ENTRY_POINTS)
-    return sorted(found | set(installed()))
-
-
-def _require_free(
-    own: Mapping[str, object] | set[str], taken: Mapping[str, bool], option: str, where: str
-) -> None:
-    """Raise InputError if one of the apps of a folder or of an installation has a taken name."""
-    clash = sorted(set(own) & set(taken))
-    require(not clash, option, where, f"an app must not be called {', '.join(clash)}")
-
-
-@cache
-def installed() -> Mapping[str, EntryPoint]:
-    """The apps of installed distributions, by name."""
-    from importlib.metadata import entry_points  # takes 30 ms to import
-
-    return MappingProxyType({entry.name: entry for entry in entry_points(group=ENTRY_POINTS)})
-
-
-def load_all() -> tuple[dict[str, ModuleType], list[str]]:
-    """All apps that can be imported, by name; and a line for each that cannot, with the reason."""
-    loaded, left_out = {}, []
-    for name in names():
-        try:
-            loaded[name] = load(name)
-        except InputError as error:
-            left_out.append(f"left out: {str(error).removeprefix('APP ')}")
-    return loaded, left_out
-
-
-def _place(error: Exception) -> str:
-    """The file and line of an app in which its import failed; empty if no file was opened."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{error.filename}:{error.lineno}: "
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
-              if frame.filename != __file__ and "importlib" not in frame.filename]  # fmt: skip
-    if not frames:
-        return ""
-    folder = Path(frames[0].filename).parent  # the app's, whose modules import other packages
-    frame = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)][-1]
-    return f"{frame.filename}:{frame.lineno}: "
-
-
-@cache  # every block loads its app, and a search takes half a millisecond
-def load(name: str) -> ModuleType:
-    """Import one app.
-
-    Raises InputError if there is none of that name, if its import fails, or if it is no app.
-    """
-    if name not in names():
-        raise InputError("APP", name, f"must be one of {', '.join(names())}")
-    try:
-        if importlib.util.find_spec(f"{__name__}.{name}") is not None:
-            package = importlib.import_module(f"{__name__}.{name}")
-        else:
-            package = installed()[name].load()
-    except Exception as error:
-        what = f"{type(error).__name__}: {error}"
-        raise InputError("APP", name, f"import fails: {_place(error)}{what}") from error
-    missing = [export for export in EXPORTS if not hasattr(package, export)]
-    require(not missing, "APP", name, f"must export {', '.join(missing)}")
-    return package

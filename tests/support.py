@@ -32,7 +32,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-import miniapps as apps
+from miniapps import apps
 from miniapps.audit import AuditPlan, checks_of
 from miniapps.contract import Check
 from miniapps.decomposition import Layout

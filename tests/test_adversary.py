@@ -14,7 +14,7 @@ import pytest
 import support
 from ordering_bugs import BUGS, RIGHT, Bug, hunted, row
 
-import miniapps
+from miniapps import apps
 from miniapps.contract import SETUP
 from miniapps.drivers.orders import NAMED, Order, Scheduled, order_of
 from miniapps.drivers.schedule import Schedule, read_schedule
@@ -137,7 +137,7 @@ def kinds_of(app: str, preset: str) -> set[Any]:
     return kinds.seen
 
 
-@pytest.mark.parametrize("app", miniapps.names())
+@pytest.mark.parametrize("app", apps.names())
 def test_minimal_problems_leave_nothing_out(app: str) -> None:
     """Catches a smallest problem in which no atom changes domain, or no corner is exchanged."""
     assert kinds_of(app, "tiny") <= kinds_of(app, command.PRESETS[0])
@@ -198,7 +198,7 @@ def test_numbers_out_of_range(words: str, capsys: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("app", miniapps.names())
+@pytest.mark.parametrize("app", apps.names())
 def test_right_apps_survive(app: str, capsys: Any, tmp_path: Path, monkeypatch: Any) -> None:
     """Catches a command that finds mistakes in an app that has none, or leaves a file."""
     monkeypatch.chdir(tmp_path)

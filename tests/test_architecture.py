@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import support
 
-import miniapps
-from miniapps import drivers
+from miniapps import apps, drivers
+from miniapps.parameters import InputError
 
 LAYERS = (*support.LAYERS, "tests")
 INSIDE = {*support.LAYERS} - {"miniapps"}  # packages within the one that is installed
@@ -45,10 +45,11 @@ FREE = {
     "kernels": {"numpy", "numba"},
     "miniapps": {"numpy"},
 }
-ENTRANCES = {  # files by which users enter, and what they may import from the layer above
+ENTRANCES = {  # files by which users enter, above all layers, and what they may import
     "miniapps/__init__.py": "workbench.api",
     "miniapps/__main__.py": "workbench",
 }
+FOR_USERS = {"miniapps", *(f"miniapps.{name}" for name in (*apps.FOR_PROGRAMS, "InputError"))}
 LONGEST = 60
 MUTATORS = {"append", "extend", "insert", "add", "update", "setdefault", "pop", "clear", "remove"}
 
@@ -138,9 +139,12 @@ def forbidden(tree: ast.AST, file: str) -> list[str]:
     """The imports of a file that the rules do not allow, each with the rule."""
     layer = file.split("/")[0]
     above = LAYERS[LAYERS.index(layer) + 1 :] if layer in LAYERS else ()
-    of_apps = tuple(f"miniapps.{app}" for app in miniapps.names())
+    of_apps = tuple(f"miniapps.{app}" for app in apps.names())
     outside = [name for name in names_in(tree, file) if name.split(".")[0] in INSIDE]
     found = [f"{file}: {name} is not installed; import miniapps.{name}" for name in outside]
+    if layer in support.LAYERS:
+        of_users = FOR_USERS.intersection(names_in(tree, file))
+        found += [f"{file}: {name} is for users" for name in sorted(of_users)]
     for name in imported(tree, file):
         top = name.split(".")[0]
         if top in above and not enters(file, name):
@@ -202,6 +206,8 @@ def test_imports_run_one_way() -> None:
         ("miniapps/grid.py", "from importlib import import_module as _\n__import__('charm4py')"),
         ("drivers/serial.py", "import miniapps.workbench.run.progress_file"),
         ("drivers/serial.py", "import drivers.timing"),
+        ("drivers/serial.py", "import miniapps"),
+        ("workbench/verify.py", "from miniapps import run"),
         ("tests/support.py", "from kernels import halo"),
         ("drivers/serial.py", "if True:\n    from mpi4py import MPI"),
         ("drivers/serial.py", "from charm4py import charm"),
@@ -262,8 +268,6 @@ def circles(trees: dict[str, ast.Module]) -> list[str]:
     for module, name in modules.items():
         graph[module] = set()
         for found in imported(trees[name], name):
-            if enters(name, found):
-                continue
             while found and found not in modules:
                 found = found.rpartition(".")[0]
             graph[module] |= {found} - {"", module}
@@ -309,7 +313,7 @@ def test_gpu_library_is_never_imported_at_module_top() -> None:
 
 def test_drivers_name_no_app() -> None:
     """Catches a special case for one app in a driver, under whatever disguise."""
-    names = re.compile(r"\b(" + "|".join(miniapps.names()) + r")\b", re.IGNORECASE)
+    names = re.compile(r"\b(" + "|".join(apps.names()) + r")\b", re.IGNORECASE)
     for file in FILES:
         if file.startswith("drivers/"):
             assert not names.findall((support.ROOT / file).read_text()), file
@@ -506,10 +510,10 @@ def test_mutable_state_is_seen(source: str) -> None:
     assert mutated_globals(ast.parse(source))
 
 
-@pytest.mark.parametrize("app", miniapps.names())
+@pytest.mark.parametrize("app", apps.names())
 def test_apps_export_the_contract(app: str) -> None:
     """Catches an app with another interface than drivers and workbench rely on."""
-    module = miniapps.load(app)
+    module = apps.load(app)
     names = set(module.__all__) - {"Audit"}  # which an app may leave out
     assert names == {"Block", "Problem", "reference", "validate"}
     assert all(hasattr(module, name) for name in module.__all__)
@@ -520,10 +524,10 @@ def test_apps_export_the_contract(app: str) -> None:
 
 def test_unknown_app_is_refused_by_name() -> None:
     """Catches an app name that reaches the import system and fails there with a traceback."""
-    with pytest.raises(miniapps.InputError, match="APP nonesuch: must be one of .*jacobi2d"):
-        miniapps.load("nonesuch")
-    with pytest.raises(miniapps.InputError):
-        miniapps.load("grid")
+    with pytest.raises(InputError, match="APP nonesuch: must be one of .*jacobi2d"):
+        apps.load("nonesuch")
+    with pytest.raises(InputError):
+        apps.load("grid")
 
 
 SERIAL_COMMAND = """
@@ -543,10 +547,10 @@ print(asked + [name for name in sys.modules if name in names or name.endswith(".
 
 LAUNCHING_COMMANDS = """
 import sys
-import miniapps
+from miniapps import apps
 from miniapps.workbench.cli import main
-for app in miniapps.names():
-    tile = ["--time-tile", "1"] if hasattr(miniapps.load(app).Problem, "time_tile") else []
+for app in apps.names():
+    tile = ["--time-tile", "1"] if hasattr(apps.load(app).Problem, "time_tile") else []
     for driver in ("mpi", "charm"):
         command = ["run", app, "--preset", "tiny", *tile, "--driver", driver, "-n", "2"]
         assert main([*command, "--dry-run"]) == 0

@@ -15,8 +15,7 @@ import pytest
 import support
 from test_architecture import FILES, imported, tree_of
 
-import miniapps
-from miniapps import audit, drivers, grid_faults
+from miniapps import apps, audit, drivers, grid_faults
 from miniapps.audit import AuditedRound, AuditPlan, checks_of
 from miniapps.contract import SETUP, Check, Piece
 from miniapps.devices.backend import Device
@@ -71,7 +70,7 @@ def test_first_last_and_random_rounds(seed: int) -> None:
 
 def test_rounds_that_cross_multiples() -> None:
     """Catches rounds of several steps that `--audit-every` misses, and rounds taken twice."""
-    problem = support.small_problem(miniapps.load("jacobi2d"), time_tile=4)
+    problem = support.small_problem(apps.load("jacobi2d"), time_tile=4)
     layout = support.layout_of(problem, (2, 1))
     for every, expected in ((0, []), (10, [8, 16, 28]), (4, list(range(0, 40, 4)))):
         job = Job("jacobi2d", problem, layout, 40, audit=AuditPlan(16, every, 3))
@@ -84,7 +83,7 @@ def test_rounds_that_cross_multiples() -> None:
 
 def test_a_round_that_ends_the_run_early_is_kept() -> None:
     """Catches a run that met its tolerance and whose last round nobody has looked at."""
-    module = miniapps.load("jacobi2d")
+    module = apps.load("jacobi2d")
     problem = module.Problem(size=(9, 8), initial="ones", tolerance=1.0, check_every=3)
     solved = support.solve("jacobi2d", problem, (2, 1), 600, plan=PLAN)
     steps = [(part.step, part.step + part.count) for part in solved.outcome.audits]
@@ -95,9 +94,7 @@ def test_a_round_that_ends_the_run_early_is_kept() -> None:
 
 def test_an_app_without_an_audit() -> None:
     """Catches a run of an app that exports no Audit and is refused, or has its messages unseen."""
-    solved = support.solve(
-        "echo", support.small_problem(miniapps.load("echo")), (3, 1), 6, plan=PLAN
-    )
+    solved = support.solve("echo", support.small_problem(apps.load("echo")), (3, 1), 6, plan=PLAN)
     assert MESSAGES in {check.name for check in solved.checks} and not solved.failed
 
 
@@ -154,7 +151,7 @@ def test_messages_that_change_are_found(
     app: str, change: Any, grid: Any, values: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Catches a driver that rounds messages, which the checks beyond the reference cannot see."""
-    problem = support.small_problem(miniapps.load(app), **values)
+    problem = support.small_problem(apps.load(app), **values)
     assert MESSAGES not in support.solve(app, problem, grid, 5, plan=PLAN).failed
     altered_in_transit(monkeypatch, change)
     assert MESSAGES in support.solve(app, problem, grid, 5, plan=PLAN).failed
@@ -162,7 +159,7 @@ def test_messages_that_change_are_found(
 
 def test_messages_that_change_places_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches sums that do not depend on the receiver, its edge or the phase."""
-    problem = support.small_problem(miniapps.load("jacobi2d"), size=(12, 12), time_tile=1)
+    problem = support.small_problem(apps.load("jacobi2d"), size=(12, 12), time_tile=1)
     deliver = Transport.deliver
 
     def turned(self: Any, runner: Any, peer: Any, request: Any, message: Any) -> None:
@@ -181,11 +178,11 @@ def test_messages_that_change_places_are_found(monkeypatch: pytest.MonkeyPatch) 
 )
 def test_contributions_migrate(app: str, grid: tuple[int, ...]) -> None:
     """Catches contributions that a block loses when it moves to another process."""
-    problem = support.small_problem(miniapps.load(app))
+    problem = support.small_problem(apps.load(app))
     outcome = outcome_under_sim(app, problem, grid, 8)
     layout = support.layout_of(problem, grid)
     problem = problem.prepared(layout, "cpu")
-    run = miniapps.load(app), problem, layout, PLAN, outcome.audits, 8, 8, outcome.measures
+    run = apps.load(app), problem, layout, PLAN, outcome.audits, 8, 8, outcome.measures
     found = state_hash.digest(outcome.words)
     assert failed(checks_of(*run, found)) == set()
     other = f"{found[:-1]}{int(found[-1], 16) ^ 1:x}"  # as printed, and not as the blocks say
@@ -229,7 +226,7 @@ WRONG = {
 
 def large_problem(app: str, tile: int = 1) -> Any:
     """A problem that is too large for the reference."""
-    return miniapps.load(app).Problem(size=LARGE[app][0], initial="noise", time_tile=tile)
+    return apps.load(app).Problem(size=LARGE[app][0], initial="noise", time_tile=tile)
 
 
 @pytest.mark.slow
@@ -259,7 +256,7 @@ def test_rounded_halos_are_found_in_cells(app: str, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("seed", range(8))
 def test_any_seed_finds_missing_corners(seed: int) -> None:
     """Catches a sample that only a lucky seed places beside other blocks."""
-    problem = support.small_problem(miniapps.load("jacobi2d"), time_tile=4)
+    problem = support.small_problem(apps.load("jacobi2d"), time_tile=4)
     plan = AuditPlan(64, 0, seed)
     assert not support.solve("jacobi2d", problem, (3, 2), 8, plan=plan).failed
     with support.with_fault("jacobi2d", "grid: no corners"):
@@ -269,19 +266,19 @@ def test_any_seed_finds_missing_corners(seed: int) -> None:
 @pytest.mark.parametrize("part", ["begin", "end"])
 def test_cells_that_nobody_contributes(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches an audit that passes because it has nothing to compare."""
-    audit = miniapps.load("jacobi2d").Audit
+    audit = apps.load("jacobi2d").Audit
     monkeypatch.setattr(audit, part, lambda *_: {})
-    problem = support.small_problem(miniapps.load("jacobi2d"))
+    problem = support.small_problem(apps.load("jacobi2d"))
     assert CELLS in support.solve("jacobi2d", problem, (2, 2), 8, plan=PLAN).failed
 
 
 def test_a_round_that_is_missing_is_found() -> None:
     """Catches a drawn round, or the last one, that was not audited, or not in every block."""
-    problem = support.small_problem(miniapps.load("jacobi2d"))
+    problem = support.small_problem(apps.load("jacobi2d"))
     solved = support.solve("jacobi2d", problem, (2, 2), 20, plan=PLAN)
     setup, first, *drawn, last = solved.outcome.audits
     found = solved.outcome.measures, solved.state_hash
-    run = miniapps.load("jacobi2d"), solved.problem, solved.layout, PLAN
+    run = apps.load("jacobi2d"), solved.problem, solved.layout, PLAN
     partly = [replace(one, blocks=3) for one in drawn]
     for rounds in ([setup, first, *drawn], [setup, *drawn, last], [setup, first, *partly, last]):
         checks = checks_of(*run, rounds, 20, 20, *found)
@@ -299,7 +296,7 @@ def test_right_stencils_pass(app: str, dtype: str, initial: str, boundary: str) 
     """Catches an audit that fails for right programs: of domains smaller than a cone, too."""
     axes = len(LARGE[app][0])
     for size, grid, tile in (((5, 3, 4), (1, 1, 1), 3), ((13, 8, 9), (3, 2, 1), 4)):
-        problem = miniapps.load(app).Problem(
+        problem = apps.load(app).Problem(
             size=size[:axes], initial=initial, boundary=boundary, dtype=dtype, time_tile=tile
         )
         assert not support.solve(app, problem, grid[:axes], 9, plan=AuditPlan(16, 3, 5)).failed
@@ -320,7 +317,7 @@ def test_wrong_launched_stencils_are_found_beyond_the_reference(
 ) -> None:
     """Catches a driver that audits nothing, or loses what blocks contributed."""
     size = {"size": (1024, 1024), "initial": "noise", "boundary": "periodic", "time_tile": 1}
-    problem, case = miniapps.load("jacobi2d").Problem(**size), LAUNCHED[of_driver]
+    problem, case = apps.load("jacobi2d").Problem(**size), LAUNCHED[of_driver]
     keys = "", of_driver, *MISTAKES
     records = support.launched_with(keys, "jacobi2d", problem, case, tmp_path, steps=5, warmup=0)
     for key, record in records.items():
@@ -354,7 +351,7 @@ def test_wrong_halos_are_found_under_sim(wrong: Any, monkeypatch: pytest.MonkeyP
         if change is not None:
             monkeypatch.setattr(GridBlock, "fill_ghosts", change(GridBlock.fill_ghosts))
         outcome = outcome_under_sim("jacobi2d", problem, grid, 5)
-        run = miniapps.load("jacobi2d"), problem, layout, PLAN, outcome.audits, 5, 5
+        run = apps.load("jacobi2d"), problem, layout, PLAN, outcome.audits, 5, 5
         words = state_hash.digest(outcome.words)
         assert (CELLS in failed(checks_of(*run, outcome.measures, words))) == expected
 
@@ -386,7 +383,7 @@ def is_hashed(piece: Piece) -> bool:
 @pytest.mark.parametrize("app", ["jacobi2d", "stencil3d", "pic", "leanmd", "echo"])
 def test_both_hashes_agree(app: str) -> None:
     """Catches a second hash that is not the one of the records."""
-    problem = support.small_problem(miniapps.load(app))
+    problem = support.small_problem(apps.load(app))
     grid = (2, *(1 for _ in problem.shape[1:]))
     engine = Engine(support.blocks_of(app, problem, grid)).setup()
     engine.round(0, 1)
@@ -398,7 +395,7 @@ def test_both_hashes_agree(app: str) -> None:
 @pytest.mark.parametrize("app", ["jacobi2d", "pic", "leanmd"])
 def test_wrong_hashes_are_found(app: str, wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a hash that every run and every reference gets wrong in the same way."""
-    problem = support.small_problem(miniapps.load(app))
+    problem = support.small_problem(apps.load(app))
     grid = (2, *(1 for _ in problem.shape[1:]))
     assert HASHES not in support.solve(app, problem, grid, 2, plan=PLAN).failed
     monkeypatch.setattr(state_hash, "hash_cells", wrong)
@@ -429,7 +426,7 @@ def test_hashes_that_are_wrong_for_long_rows_are_found(piece: Piece, most: int) 
 
 # What audits are made of -------------------------------------------------------------------------
 
-APPS = {name: miniapps.load(name) for name in miniapps.names()}
+APPS = {name: apps.load(name) for name in apps.names()}
 PLAIN = [  # what must be independent of what it validates
     *sorted(n for n in FILES if re.fullmatch(r"miniapps/\w+/(audit|reference_solution)\.py", n)),
     *sorted({f"{app.reference.__module__.replace('.', '/')}.py" for app in APPS.values()}),

@@ -23,8 +23,7 @@ import pytest
 import support
 from continued import Leg, final_state
 
-import miniapps
-from miniapps import saved
+from miniapps import apps, saved
 from miniapps.contract import Checkpoint, CheckpointError
 from miniapps.drivers.checkpoints import Part
 from miniapps.drivers.shares import Extent, Share
@@ -280,7 +279,7 @@ def test_apps_without_the_methods_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Catches a run that finds out only when a checkpoint is due."""
-    monkeypatch.delattr(miniapps.load("echo").Block, "resume")
+    monkeypatch.delattr(apps.load("echo").Block, "resume")
     words = *RUNS["echo"].split(), "--checkpoint", tmp_path / "c.h5", "--checkpoint-every", 1
     assert "app echo does not offer it" in support.refused(["run", *words])
 

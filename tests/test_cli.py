@@ -22,8 +22,7 @@ import numpy as np
 import pytest
 import support
 
-import miniapps as apps
-from miniapps import drivers, kernels
+from miniapps import apps, drivers, kernels
 from miniapps.devices.cpu import host_memory
 from miniapps.drivers.charm import datagrams as charm_transport
 from miniapps.drivers.charm.balancers import BALANCERS

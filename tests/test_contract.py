@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import support
 
-import miniapps
+from miniapps import apps
 from miniapps.contract import (
     AllReduce,
     Batch,
@@ -195,7 +195,7 @@ def test_only_contiguous_arrays_travel(array: Any) -> None:
 @pytest.mark.parametrize("grid", PERIODIC_GRIDS)
 def test_echo_notices_swapped_edges(grid: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches an echo app that would not notice a driver that confuses two edges."""
-    echo = miniapps.load("echo")
+    echo = apps.load("echo")
 
     class Confused(echo.Block):
         def message(self, phase: int, sender: Any, edge: Any) -> np.ndarray:
@@ -317,8 +317,8 @@ VARIANTS: list[dict[str, Any]] = [{}, {"time_tile": 3}]
 
 def cases() -> list[tuple[str, dict[str, Any]]]:
     """Every app as its tiny preset has it, and with time tiles where it has those."""
-    names = miniapps.names()
-    fields = {name: miniapps.load(name).Problem.__dataclass_fields__ for name in names}
+    names = apps.names()
+    fields = {name: apps.load(name).Problem.__dataclass_fields__ for name in names}
     return [(n, v) for n, v in itertools.product(names, VARIANTS) if set(v) <= set(fields[n])]
 
 
@@ -340,7 +340,7 @@ def test_blocks_migrate_between_steps(app: str, values: dict[str, Any]) -> None:
 
     Each round begins with new inboxes too, so that nothing may wait in them.
     """
-    problem = support.small_problem(miniapps.load(app), **values)
+    problem = support.small_problem(apps.load(app), **values)
     grid = CUTS[len(problem.shape)]
     stayed = advanced(support.blocks_of(app, problem, grid), 10, lambda block: block)
     moved = advanced(
@@ -356,7 +356,7 @@ def test_blocks_migrate_between_steps(app: str, values: dict[str, Any]) -> None:
 @pytest.mark.parametrize(("app", "values"), cases())
 def test_pickles_hold_nothing_that_cannot_move(app: str, values: dict[str, Any]) -> None:
     """Catches a block that carries a module, a kernel, a generator or a communicator along."""
-    problem = support.small_problem(miniapps.load(app), **values)
+    problem = support.small_problem(apps.load(app), **values)
     blocks = advanced(
         support.blocks_of(app, problem, CUTS[len(problem.shape)]), 4, lambda block: block
     )
@@ -382,7 +382,7 @@ def test_pickles_hold_nothing_that_cannot_move(app: str, values: dict[str, Any])
 def of_apps(module: str) -> bool:
     """Whether a module belongs to an app, or to what all apps share."""
     package, *inside = module.split(".")
-    return package == "miniapps" and inside[0] not in miniapps.PARTS
+    return package == "miniapps" and inside[0] not in apps.PARTS
 
 
 def held_bytes(holder: Any) -> int:
@@ -396,17 +396,17 @@ def held_bytes(holder: Any) -> int:
     return held
 
 
-@pytest.mark.parametrize("app", miniapps.names())
+@pytest.mark.parametrize("app", apps.names())
 def test_blocks_pickle_small(app: str) -> None:
     """Catches a block that drags the whole problem, its peers or its old messages along."""
-    problem = support.small_problem(miniapps.load(app))
+    problem = support.small_problem(apps.load(app))
     one, *_ = advanced(support.blocks_of(app, problem, CUTS[len(problem.shape)]), 4, lambda b: b)
     assert len(pickle.dumps(one)) < held_bytes(one) + 4000
 
 
 def test_a_generator_in_a_block_would_be_noticed() -> None:
     """Catches a round trip that would let the stack of a step travel."""
-    (block, *_) = support.blocks_of("echo", support.small_problem(miniapps.load("echo")), (2, 2))
+    (block, *_) = support.blocks_of("echo", support.small_problem(apps.load("echo")), (2, 2))
     block.running = block.step(1)
     with pytest.raises(TypeError, match="generator"):
         pickle.dumps(block)

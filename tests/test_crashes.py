@@ -20,8 +20,7 @@ import pytest
 import support
 from test_failures import sabotage
 
-import miniapps
-from miniapps import lessons
+from miniapps import apps, lessons
 from miniapps.communication import session
 from miniapps.communication.catalogue import CATALOGUE
 from miniapps.communication.progress import Progress
@@ -142,7 +141,7 @@ def test_a_run_says_which_block_crashed(driver: str, tmp_path: Path) -> None:
 
 def test_a_crash_of_one_of_many_runs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Mistake: `batch` or `verify` ends without a word, as who keeps the error ends, too."""
-    echo = miniapps.load("echo")
+    echo = apps.load("echo")
 
     def work() -> None:
         sys.stderr = open(2, "w", closefd=False)

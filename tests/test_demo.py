@@ -13,8 +13,7 @@ import numpy as np
 import support
 from rich.console import Console
 
-import miniapps
-from miniapps import tiling
+from miniapps import apps, tiling
 from miniapps.workbench import demo
 from miniapps.workbench.cli import build_parser
 from miniapps.workbench.exit_status import FAILED, VALID, WRONG
@@ -25,8 +24,8 @@ from miniapps.workbench.show import demo_figure
 def canned(preset: str, cases: list[Case]) -> dict[tuple[str, str, Case], Any]:
     """A valid record for every run of a preset."""
     found = {}
-    for app in miniapps.names():
-        if preset in miniapps.load(app).Problem.presets:
+    for app in apps.names():
+        if preset in apps.load(app).Problem.presets:
             for case in cases:
                 with mock.patch.object(tiling, "best_tile", lambda *_: 1):  # measures nothing
                     spec = spec_of(app, case, preset, lb_first=demo.FIRST)
@@ -46,15 +45,15 @@ def printed(show: Any, found: dict[Any, Any]) -> tuple[int, str]:
 
 def problem_of(app: str, preset: str) -> Any:
     """The problem of a preset; no time tile is measured."""
-    kind = miniapps.load(app).Problem
+    kind = apps.load(app).Problem
     values = kind.presets[preset].items()
     return kind(**{name: value for name, value in values if name not in ("steps", "warmup")})
 
 
 def test_problems_gain_from_two_pes() -> None:
     """Catches problems so small that messages take longer than a second PE saves."""
-    for app in miniapps.names():
-        kind = miniapps.load(app).Problem
+    for app in apps.names():
+        kind = apps.load(app).Problem
         if demo.SCALING in kind.presets:
             problem = problem_of(app, demo.SCALING)
             assert problem.work() / support.FASTEST[problem.unit] >= 1e-3, app

@@ -11,8 +11,7 @@ import pytest
 import support
 from support import ROOT
 
-import miniapps as apps
-from miniapps import drivers, tiling
+from miniapps import apps, drivers, tiling
 from miniapps.lessons.mistakes import Mistake
 from miniapps.parameters import InputError
 from miniapps.stencil3d.problem import load_factor

@@ -11,7 +11,7 @@ import pytest
 import support
 from test_contract import Toy, messages
 
-import miniapps
+from miniapps import apps
 from miniapps.contract import SETUP, AllReduce, Collect, Exchange, MessageError, Pause, Post
 from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
@@ -238,7 +238,7 @@ class Watched(NoProgressFile):
 
 def job_of(warmup: int, steps: int, resumed: Any = None, **values: Any) -> Job:
     """A run on three blocks."""
-    problem = support.small_problem(miniapps.load("jacobi2d"), time_tile=1, **values)
+    problem = support.small_problem(apps.load("jacobi2d"), time_tile=1, **values)
     layout = support.layout_of(problem, (3, 1))
     prepared, store = problem.prepared(layout, "cpu"), support.Gather()
     return Job("jacobi2d", prepared, layout, steps, warmup, "cpu", store, resumed=resumed)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import support
 
-import miniapps
+from miniapps import apps
 from miniapps.drivers.exits import Interrupted, Terminated, end_at_once, error_of, exits_are_errors
 
 TWO_BLOCKS = ("--pe-grid", "2x1", "-n", "1")  # of one process
@@ -204,7 +204,7 @@ def test_other_code_of_an_app_that_ends_its_process_is_an_error(launched, method
 
 def test_an_app_that_ends_the_launching_process_is_an_error(monkeypatch):
     """Mistake: a problem that calls sys.exit(0) makes a run that was not made end with status 0."""
-    problem = miniapps.load("jacobi2d").Problem
+    problem = apps.load("jacobi2d").Problem
     monkeypatch.setattr(problem, "cut", lambda *_: sys.exit(0))
     done = support.in_process("run", "jacobi2d")
     assert done.returncode == 3 and done.stderr.startswith("miniapps: SystemExit: 0 (")

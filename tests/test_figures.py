@@ -14,6 +14,7 @@ from figure_faults import faults
 from test_study_report import Canned, strong_study, trials
 
 import miniapps
+from miniapps import apps
 from miniapps.workbench import demo, new
 from miniapps.workbench.show import comm_figure, demo_figure
 from miniapps.workbench.show.animation import animation
@@ -68,7 +69,7 @@ def test_figure_of_one_axis(
 ) -> None:
     """Catches the same where the state is a line."""
     new.write("heat", tmp_path / "apps")
-    monkeypatch.setattr(miniapps, "__path__", [miniapps.HERE, str(tmp_path / "apps")])
+    monkeypatch.setattr(miniapps, "__path__", [apps.HERE, str(tmp_path / "apps")])
     run_record("heat", "--preset", "tiny", "--output", tmp_path / "run.h5")
     path = tmp_path / "run.h5"
     assert faults(run_figure(path), ["heat", "size 101", machine_of(path)]) == []

@@ -13,7 +13,7 @@ import pyh5md
 import pytest
 import support
 
-import miniapps
+from miniapps import apps
 
 ATOMS = "leanmd --preset tiny --trajectory 10"
 CONFIGURATIONS = {
@@ -71,7 +71,7 @@ def test_every_way_writes_the_same_frames(trajectories: Trajectories) -> None:
 def test_first_frame_is_the_beginning(trajectories: Trajectories) -> None:
     """Catches a trajectory that begins after the first steps, or before velocities are scaled."""
     first = frames_of(trajectories("charm"))
-    problem = support.small_problem(miniapps.load("leanmd"))
+    problem = support.small_problem(apps.load("leanmd"))
     ids, position = problem.sites(np.zeros(3), problem.box)
     assert np.array_equal(first["position"][0], position.T[np.argsort(ids)])
     assert (first["velocity"][0] ** 2).sum() / (3 * 768 - 3) == pytest.approx(12.0, rel=1e-9)

@@ -19,8 +19,7 @@ import pytest
 import skips
 import support
 
-import miniapps
-from miniapps import drivers
+from miniapps import apps, drivers
 from miniapps.drivers import descriptor
 from miniapps.parameters import InputError
 from miniapps.workbench import demo, verify
@@ -99,7 +98,7 @@ def test_make_refuses_an_old_python(tmp_path):
 
 # An installed copy -------------------------------------------------------------------------------
 
-PACKAGES = ("miniapps", *miniapps.PARTS)  # folders in the source tree
+PACKAGES = ("miniapps", *apps.PARTS)  # folders in the source tree
 
 
 DATA = "workbench/study/report.html", "studies/published/charmpy.json", "lessons/halo/page.md"
@@ -153,7 +152,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def test_wheel_holds_every_file_of_the_packages(wheel):
     """Catches a template, balancer's table or study that only a source tree has."""
     files = [name for name in tracked() if name.split("/")[0] in PACKAGES]
-    links = {f"miniapps/{part}" for part in miniapps.PARTS}
+    links = {f"miniapps/{part}" for part in apps.PARTS}
     assert links < {*files}
     expected = {f"miniapps/{name.removeprefix('miniapps/')}" for name in {*files} - links}
     assert {f"miniapps/{name}" for name in DATA} <= expected
@@ -169,10 +168,10 @@ def test_wheel_holds_every_file_of_the_packages(wheel):
 @pytest.mark.parametrize("first", ["theirs", "ours"])
 def test_wheel_beside_packages_of_other_people(first, wheel, tmp_path, monkeypatch):
     """Catches a top-level name that others have, too: one distribution would destroy the other."""
-    for part in miniapps.PARTS:
+    for part in apps.PARTS:
         (tmp_path / "theirs" / part).mkdir(parents=True)
         (tmp_path / "theirs" / part / "__init__.py").write_text("THEIRS = True\n")
-    names = ", ".join(f'"{part}"' for part in miniapps.PARTS)
+    names = ", ".join(f'"{part}"' for part in apps.PARTS)
     project = "[project]\nname = 'theirs'\nversion = '1'\n[tool.setuptools]\n"
     (tmp_path / "theirs" / "pyproject.toml").write_text(f"{project}packages = [{names}]\n")
     python = environments.make(tmp_path / "venv")
@@ -182,7 +181,7 @@ def test_wheel_beside_packages_of_other_people(first, wheel, tmp_path, monkeypat
     for one in both if first == "ours" else reversed(both):
         done = support.execute([*pip, "--no-build-isolation", one])
         assert done.returncode == 0, done.stderr
-    program = "; ".join(f"import {part}; assert {part}.THEIRS" for part in miniapps.PARTS)
+    program = "; ".join(f"import {part}; assert {part}.THEIRS" for part in apps.PARTS)
     assert support.execute([python, "-c", program]).returncode == 0
     run = "run jacobi2d --size 96x96 --steps 20 --driver mpi -n 2".split()
     done = support.execute([python.with_name("miniapps"), *run])

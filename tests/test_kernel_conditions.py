@@ -14,8 +14,7 @@ import support
 import test_pic
 from placed_atoms import Placed
 
-import miniapps
-from miniapps import kernels
+from miniapps import apps, kernels
 from miniapps.contract import MessageError
 from miniapps.devices.cpu import plain
 from miniapps.leanmd.domain import Explosion
@@ -80,7 +79,7 @@ class Scattered(PicBlock):
 @pytest.mark.slow
 def test_every_condition_of_pic(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a branch of a kernel that no test enters, where a mistake would go unnoticed."""
-    outcomes, app = conditions.as_python(monkeypatch, PIC), miniapps.load("pic")
+    outcomes, app = conditions.as_python(monkeypatch, PIC), apps.load("pic")
     with np.errstate(all="ignore"):
         tiny = support.small_problem(app)
         assert not support.solve("pic", tiny, (3, 3), 10).failed
@@ -111,7 +110,7 @@ def test_every_condition_of_leanmd(monkeypatch: pytest.MonkeyPatch) -> None:
     kernels.load("leanmd", "cpu")  # compiled before the vectors are replaced
     for name in ("vectors", "quads"):
         monkeypatch.setitem(sys.modules, f"miniapps.devices.cpu.{name}", plain)
-    outcomes, app = conditions.as_python(monkeypatch, LEANMD), miniapps.load("leanmd")
+    outcomes, app = conditions.as_python(monkeypatch, LEANMD), apps.load("leanmd")
     with np.errstate(all="ignore"):
         tiny = support.small_problem(app, rebuild=1)
         single = dataclasses.replace(tiny, dtype="float32")
@@ -163,7 +162,7 @@ def test_every_condition_of_stencils(
     monkeypatch: pytest.MonkeyPatch, app: str, cases: list[Any]
 ) -> None:
     """Catches a branch of a sweep that no test enters."""
-    outcomes, module = of_stencil(monkeypatch, app), miniapps.load(app)
+    outcomes, module = of_stencil(monkeypatch, app), apps.load(app)
     axes = len(cases[0][0])
     with np.errstate(all="ignore"):
         for grid, values in cases:

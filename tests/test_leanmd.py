@@ -21,8 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from placed_atoms import Placed
 
-import miniapps
-from miniapps import kernels
+from miniapps import apps, kernels
 from miniapps.audit import AuditPlan
 from miniapps.devices.backend import Device
 from miniapps.devices.cpu.fused import fused
@@ -36,7 +35,7 @@ from miniapps.leanmd.problem import Gradient, LeanmdProblem
 from miniapps.leanmd.reference_solution import reference_hash
 from miniapps.leanmd.thermo import all_rows, kept_energy, table, wide
 
-APP = miniapps.load("leanmd")
+APP = apps.load("leanmd")
 CPU = kernels.load("leanmd", "cpu")
 BOTH = ("blocks", "pairs")
 KEYS = ("temperature", "kinetic", "potential", "total", "pressure")  # as `lammps_peer.KEYWORDS`

@@ -17,7 +17,7 @@ from placed_atoms import Placed
 from test_leanmd import begun, blocks_of, by_id
 
 import miniapps
-from miniapps import audit, grid, grid_audit, plain_hash
+from miniapps import apps, audit, grid, grid_audit, plain_hash
 from miniapps.audit import AuditPlan, BaseAudit
 from miniapps.communication import parts, session, timing
 from miniapps.jacobi2d.problem import JacobiProblem
@@ -161,7 +161,7 @@ def test_the_table_has_the_limits_of_the_code() -> None:
 )
 def test_all_other_limits_are_0(app: str, values: dict[str, Any], known: set[str]) -> None:
     """Catches one wrong cell, atom, message or hash that is allowed."""
-    problem = miniapps.load(app).Problem(**values)
+    problem = apps.load(app).Problem(**values)
     grid = (1,) * len(problem.shape)
     checks = support.solve(app, problem, grid, 4, plan=AuditPlan(16, 0, 1)).checks
     found = {re.sub(r" \(.*\)", "", one.name) for one in checks if one.limit}
@@ -190,7 +190,7 @@ class Run:
         """Whether a check holds if a measure has another value."""
         measures = self.solved.outcome.measures
         changed = measures | {name: measures[name]._replace(value=value)}
-        validate = miniapps.load(self.app).validate
+        validate = apps.load(self.app).validate
         checks = validate(self.problem, self.steps, changed, self.solved.state_hash)
         (found,) = (one for one in checks if one.name == check)
         return found.ok
@@ -198,7 +198,7 @@ class Run:
 
 def run_of(app: str, steps: int, **values: Any) -> Run:
     """A right run."""
-    problem = miniapps.load(app).Problem(**values)
+    problem = apps.load(app).Problem(**values)
     return Run(app, problem, steps, support.solve(app, problem, (1,) * len(problem.shape), steps))
 
 
@@ -250,7 +250,7 @@ def test_another_state_than_the_reference(app: str) -> None:
     hashes = run.solved.state_hash, run.solved.state_hash[::-1]
     for state_hash, holds in zip(hashes, (True, False), strict=True):
         measures = run.solved.outcome.measures
-        checks = miniapps.load(app).validate(run.problem, 4, measures, state_hash)
+        checks = apps.load(app).validate(run.problem, 4, measures, state_hash)
         (found,) = (one for one in checks if one.name == "differs from reference")
         assert found.ok == holds
 
@@ -448,7 +448,7 @@ def called(
 def audit_of(app: str, problem: Any, pes: int = 1) -> Any:
     """An audit of 16 samples, before the run."""
     layout = problem.cut(pes, 1, None)
-    module = miniapps.load(app)
+    module = apps.load(app)
     return audit.audit_of(module, problem.prepared(layout, "cpu"), layout, AuditPlan(16, 0, 3))
 
 

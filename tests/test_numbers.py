@@ -17,7 +17,7 @@ from parsers import actions
 from support import in_process, refused
 from test_long_words import limited
 
-import miniapps
+from miniapps import apps
 from miniapps.parameters import InputError, Number, Share, require_numbers
 
 # What an option may be read by besides a `Number`, as it reads no real number.
@@ -153,7 +153,7 @@ def test_numbers_given_by_a_program_are_checked_too() -> None:
     """Catches a check that only the command line makes."""
     for value in (math.nan, math.inf, -1.0):
         with pytest.raises(InputError, match="--tolerance"):
-            miniapps.load("jacobi2d").Problem(size=(9, 9), tolerance=value)
+            apps.load("jacobi2d").Problem(size=(9, 9), tolerance=value)
 
     @dataclasses.dataclass
     class Free:

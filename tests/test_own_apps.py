@@ -12,6 +12,7 @@ import pytest
 import support
 
 import miniapps
+from miniapps import apps
 from miniapps.parameters import InputError
 from miniapps.workbench import new, verify
 from miniapps.workbench.cli import main
@@ -26,7 +27,7 @@ CODE = dict(re.findall(r"```python\n# miniapps/advect/(\S+\.py)\n(.*?)```", PAGE
 
 
 @pytest.fixture
-def apps(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     """A folder with the new app heat."""
     new.write("heat", tmp_path / "apps")
     return tmp_path / "apps"
@@ -39,10 +40,10 @@ def test_page_and_skeleton_are_the_same() -> None:
 
 
 @pytest.mark.slow
-def test_new_app_passes_its_tests(apps: Path) -> None:
+def test_new_app_passes_its_tests(folder: Path) -> None:
     """Catches a skeleton that does not run under every driver, or keeps its old name."""
-    assert not [f for f in (apps / "heat").iterdir() if "advect" in f.read_text().lower()]
-    command = [sys.executable, "-m", "pytest", "-q", "--rootdir", apps, apps / "heat"]
+    assert not [f for f in (folder / "heat").iterdir() if "advect" in f.read_text().lower()]
+    command = [sys.executable, "-m", "pytest", "-q", "--rootdir", folder, folder / "heat"]
     done = support.execute(command, timeout=280)
     assert done.returncode == 0 and "3 passed" in done.stdout, done.stdout
 
@@ -58,17 +59,17 @@ def test_what_is_next_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     )
     assert f"  export MINIAPPS_PATH={tmp_path}/apps" in new.new("other", Path("apps"))
     assert "HeatWaveProblem" in (tmp_path / "apps" / "heat_wave" / "problem.py").read_text()
-    monkeypatch.setattr(miniapps, "__path__", [miniapps.HERE, str(tmp_path / "mine")])
+    monkeypatch.setattr(miniapps, "__path__", [apps.HERE, str(tmp_path / "mine")])
     (tmp_path / "mine").mkdir()
     assert new.new("third", None)[-4:-3] == ["now try:"]
     assert (tmp_path / "mine" / "third" / "block.py").exists()
 
 
 @pytest.mark.parametrize("name", ["grid", "pic", "class", "Heat", "two words", "heat", "../x", "é"])
-def test_names_that_an_app_cannot_have(apps: Path, name: str) -> None:
+def test_names_that_an_app_cannot_have(folder: Path, name: str) -> None:
     """Catches an app that overwrites another, hides a module, or cannot be imported."""
     with pytest.raises(InputError, match=f"NAME {re.escape(name)}: "):
-        new.write(name, apps)
+        new.write(name, folder)
 
 
 def test_a_folder_that_cannot_be_made_is_told() -> None:
@@ -77,22 +78,22 @@ def test_a_folder_that_cannot_be_made_is_told() -> None:
         new.write("other", Path("/dev/null/x"))
 
 
-def test_names_of_this_program_are_taken(apps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_this_program_are_taken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches an own app that is silently ignored, because the program has one of its name."""
-    monkeypatch.setattr(miniapps, "__path__", [miniapps.HERE, str(apps), miniapps.HERE])
-    assert "heat" in miniapps.names()
-    (apps / "pic").mkdir()
-    (apps / "pic" / "__init__.py").touch()
+    monkeypatch.setattr(miniapps, "__path__", [apps.HERE, str(folder), apps.HERE])
+    assert "heat" in apps.names()
+    (folder / "pic").mkdir()
+    (folder / "pic" / "__init__.py").touch()
     with pytest.raises(InputError, match="MINIAPPS_PATH .*: an app must not be called pic"):
-        miniapps.names()
+        apps.names()
 
 
 @pytest.mark.slow
-def test_installed_app_runs(apps: Path, tmp_path: Path) -> None:
+def test_installed_app_runs(folder: Path, tmp_path: Path) -> None:
     """Catches an app that only runs if it is imported as miniapps.NAME."""
-    (apps / "pyproject.toml").write_text(PROJECT)
+    (folder / "pyproject.toml").write_text(PROJECT)
     words = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--target"]
-    command = [sys.executable, "-m", "pip", "install", *words, tmp_path / "site", apps]
+    command = [sys.executable, "-m", "pip", "install", *words, tmp_path / "site", folder]
     done = support.execute(command)
     assert done.returncode == 0, done.stderr
     env = {"PYTHONPATH": str(tmp_path / "site")}
@@ -105,13 +106,13 @@ def test_installed_app_runs(apps: Path, tmp_path: Path) -> None:
     assert len({record["state_hash"] for record in records}) == 1
 
 
-def test_package_that_is_no_app(apps: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_package_that_is_no_app(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a traceback for a package that exports no app, such as one of tests."""
-    (apps / "helpers").mkdir()
-    (apps / "helpers" / "__init__.py").write_text("Problem = 1")
-    monkeypatch.setattr(miniapps, "__path__", [*miniapps.__path__, str(apps)])
+    (folder / "helpers").mkdir()
+    (folder / "helpers" / "__init__.py").write_text("Problem = 1")
+    monkeypatch.setattr(miniapps, "__path__", [*miniapps.__path__, str(folder)])
     with pytest.raises(InputError, match="APP helpers: must export Block, reference, validate"):
-        miniapps.load("helpers")
+        apps.load("helpers")
 
 
 BROKEN = {
@@ -124,17 +125,17 @@ BROKEN = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", BROKEN)
-def test_an_app_whose_import_fails(apps: Path, what: str) -> None:
+def test_an_app_whose_import_fails(folder: Path, what: str) -> None:
     """Catches a traceback, a line that does not say where, and other apps that go with it."""
-    (apps / "ice").mkdir()
+    (folder / "ice").mkdir()
     first, block, said = BROKEN[what]
-    (apps / "ice" / "__init__.py").write_text(first)
-    (apps / "ice" / "block.py").write_text(block)
-    env = {"MINIAPPS_PATH": str(apps)}
+    (folder / "ice" / "__init__.py").write_text(first)
+    (folder / "ice" / "block.py").write_text(block)
+    env = {"MINIAPPS_PATH": str(folder)}
     done = support.miniapps("list", env=env)
     assert done.returncode == 0 and "heat" in done.stdout and "pic" in done.stdout
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"left out: ice: import fails: {apps}/ice/") and said in line
+    assert line.startswith(f"left out: ice: import fails: {folder}/ice/") and said in line
     for words in ("run ice", "verify ice", "study strong ice", "selftest ice"):
         done = support.miniapps(*words.split(), env=env)
         (line,) = done.stderr.splitlines()
@@ -143,31 +144,31 @@ def test_an_app_whose_import_fails(apps: Path, what: str) -> None:
 
 
 def test_all_apps_but_a_broken_one(
-    apps: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Catches verify, selftest and demo that end at a broken app, or count it as verified."""
-    (apps / "ice").mkdir()
-    (apps / "ice" / "__init__.py").write_text("1 / 0")
-    monkeypatch.setattr(miniapps, "__path__", [*miniapps.__path__, str(apps)])
+    (folder / "ice").mkdir()
+    (folder / "ice" / "__init__.py").write_text("1 / 0")
+    monkeypatch.setattr(miniapps, "__path__", [*miniapps.__path__, str(folder)])
     seen: list[list[str]] = []
-    monkeypatch.setattr(verify, "verify", lambda apps, full, device: seen.append(apps) or 0)
-    others = [name for name in miniapps.names() if name != "ice"]
+    monkeypatch.setattr(verify, "verify", lambda asked, full, device: seen.append(asked) or 0)
+    others = [name for name in apps.names() if name != "ice"]
     assert main(["verify"]) == FAILED and seen == [others]
     assert "left out: ice: import fails: " in capsys.readouterr().err
     assert main(["verify", "heat"]) == VALID and capsys.readouterr().err == ""
-    loaded, left_out = miniapps.load_all()
+    loaded, left_out = apps.load_all()
     assert list(loaded) == others and len(left_out) == 1 and "ZeroDivisionError" in left_out[0]
 
 
 @pytest.fixture
-def line_run(apps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def line_run(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file of a run on one axis."""
     words = "heat --size 3000 --pe-grid 3 --steps 20 --snapshot-every 5 --output".split()
-    env = {"MINIAPPS_PATH": str(apps)}
+    env = {"MINIAPPS_PATH": str(folder)}
     support.run_record(*words, tmp_path / "run.h5", env=env)
     with pytest.raises(InputError, match="app heat is unknown; is it in a folder of MINIAPPS_PATH"):
         SavedRun.read(tmp_path / "run.h5")
-    monkeypatch.setattr(miniapps, "__path__", [miniapps.HERE, str(apps)])
+    monkeypatch.setattr(miniapps, "__path__", [apps.HERE, str(folder)])
     return tmp_path / "run.h5"
 
 

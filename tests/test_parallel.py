@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 import support
 
-import miniapps as apps
+from miniapps import apps
 from miniapps.drivers import garbage
 from miniapps.kernels.state_hash import digest, hash_cells
 from miniapps.workbench.cli import spec_of

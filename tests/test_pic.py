@@ -18,8 +18,7 @@ import support
 from hypothesis import given
 from hypothesis import strategies as st
 
-import miniapps
-from miniapps import kernels
+from miniapps import apps, kernels
 from miniapps.contract import Measure, MessageError
 from miniapps.decomposition import Layout
 from miniapps.drivers.engine import Engine
@@ -43,7 +42,7 @@ from miniapps.pic.events import Event
 from miniapps.pic.problem import PicProblem, validate
 
 CPU = kernels.load("pic", "cpu")
-APP = miniapps.load("pic")
+APP = apps.load("pic")
 NONE: tuple[Event, ...] = ()
 
 

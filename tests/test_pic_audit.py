@@ -10,7 +10,7 @@ import pytest
 import support
 import test_pic
 
-import miniapps
+from miniapps import apps
 from miniapps.audit import AuditPlan
 from miniapps.pic import audit, followed
 from miniapps.pic import reference_solution as plain
@@ -18,7 +18,7 @@ from miniapps.pic.distribution import Distribution
 from miniapps.pic.problem import PicProblem
 from miniapps.workbench.run.cases import Case
 
-APP = miniapps.load("pic")
+APP = apps.load("pic")
 PLAN = AuditPlan(16, 0, 7)
 COLUMNS = "audit: columns that differ"
 PARTICLES = "audit: particles that differ"

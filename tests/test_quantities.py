@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import support
 
-import miniapps
+from miniapps import apps
 from miniapps.contract import Piece
 from miniapps.quantities import Quantity, describe_state
 
@@ -57,7 +57,7 @@ def datasets_of(file: h5py.File) -> dict[str, h5py.Dataset]:
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """An output file of every app, with all that a file can contain."""
     folder = tmp_path_factory.mktemp("files")
-    paths = {app: folder / f"{app}.h5" for app in miniapps.names()}
+    paths = {app: folder / f"{app}.h5" for app in apps.names()}
     records = support.records_of(
         f"{app} --preset minimal {ALL} {MORE.get(app, '')} --output {path}"
         for app, path in paths.items()

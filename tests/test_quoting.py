@@ -18,7 +18,7 @@ import pytest
 import support
 from support import ROOT
 
-import miniapps
+from miniapps import apps
 from miniapps.parameters import InputError
 from miniapps.workbench import quoting
 from miniapps.workbench.cli import spec_of
@@ -162,7 +162,7 @@ def test_a_text_of_the_command_line_comes_in_no_record(tmp_path: Path) -> None:
 
 def test_an_app_with_another_unit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a record of an own app that no reader would take."""
-    monkeypatch.setattr(miniapps.load("echo").Problem, "unit", "<a>")
+    monkeypatch.setattr(apps.load("echo").Problem, "unit", "<a>")
     (said,) = solve_all([spec_of(["run", "echo", "--preset", "minimal"])])
     assert "record.rate.unit must be a unit" in str(said)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import support
 
-import miniapps
+from miniapps import apps
 from miniapps.devices import system
 from miniapps.drivers.agreements import Wish
 from miniapps.drivers.descriptor import Balancing, Options
@@ -32,7 +32,7 @@ BALANCED = Balancing(balancer="Greedy", lb_period=2, lb_first=3)  # due before s
 def solved() -> support.Solved:
     """A run of a problem that may end where its tolerance is tested: after every fifth step."""
     values = {"tolerance": 1e-9, "check_every": 5, "time_tile": 1}
-    problem = support.small_problem(miniapps.load("jacobi2d"), **values)
+    problem = support.small_problem(apps.load("jacobi2d"), **values)
     return support.solve("jacobi2d", problem, (3, 2), STEPS, WARMUP)
 
 
@@ -294,6 +294,6 @@ def test_imports_of_a_run(solved: support.Solved, monkeypatch: pytest.MonkeyPatc
 
 def test_an_app_says_its_own_results(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a summary without what only the app knows."""
-    problem = miniapps.load("jacobi2d").Problem
+    problem = apps.load("jacobi2d").Problem
     monkeypatch.setattr(problem, "lines", lambda found: [f"{found['steps']} by itself"])
     assert "  4 by itself" in summed_up({}, monkeypatch)

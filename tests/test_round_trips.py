@@ -15,8 +15,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from support import ROOT
 
-import miniapps
-from miniapps import drivers
+from miniapps import apps, drivers
 from miniapps.drivers.schedule import VERSION, Event, Schedule, read_schedule
 from miniapps.json_input import parsed
 from miniapps.parameters import InputError, Number
@@ -53,9 +52,9 @@ def values_of(field: Any) -> st.SearchStrategy[Any] | None:
 @st.composite
 def run_lines(draw: st.DrawFn) -> list[str]:
     """Command lines of runs, some of them impossible, with options of app and driver."""
-    app = draw(st.sampled_from(miniapps.names()))
+    app = draw(st.sampled_from(apps.names()))
     driver = draw(st.sampled_from(drivers.names()))
-    problem = miniapps.load(app).Problem
+    problem = apps.load(app).Problem
     words = ["run", app, "--preset", "tiny", "--driver", driver]
     options = [*fields(problem), *fields(RunSpec), *fields(drivers.get(driver).options)]
     known = {field.metadata["option"]: values_of(field) for field in options if field.metadata}

@@ -18,8 +18,7 @@ import pytest
 import skips
 import support
 
-import miniapps
-from miniapps import drivers, grid_faults
+from miniapps import apps, drivers, grid_faults
 from miniapps.faults import ACTED, Fault, replaced
 from miniapps.parameters import InputError
 from miniapps.workbench.exit_status import VALID, WRONG
@@ -123,7 +122,7 @@ def test_checks_that_are_gone_let_faults_survive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Catches a selftest that counts every fault as caught: here no check exists."""
-    monkeypatch.setattr(miniapps.load("jacobi2d"), "validate", lambda *arguments: [])
+    monkeypatch.setattr(apps.load("jacobi2d"), "validate", lambda *arguments: [])
     mine = trials_of("jacobi2d", "serial", tmp_path)
     trial = mine["grid: factor off"]
     spec = type(trial.spec)(**(vars_of(trial.spec) | {"audit": 0}))
@@ -273,8 +272,8 @@ def keys(some: list[Trial]) -> list[str | None]:
 def test_what_is_inherited_is_inherited_again() -> None:
     """Catches a method that stays on a subclass when the fault has been taken away."""
     with replaced("miniapps.jacobi2d.block:JacobiBlock.fill_ghosts", lambda right: right):
-        assert "fill_ghosts" in vars(miniapps.load("jacobi2d").Block)
-    assert "fill_ghosts" not in vars(miniapps.load("jacobi2d").Block)
+        assert "fill_ghosts" in vars(apps.load("jacobi2d").Block)
+    assert "fill_ghosts" not in vars(apps.load("jacobi2d").Block)
 
 
 def test_faults_that_need_the_other_case_are_left_out(tmp_path: Path) -> None:
@@ -342,7 +341,7 @@ def test_a_run_with_other_steps_is_not_valid(tmp_path: Path) -> None:
     """Catches a run that ends early, with right results: it was valid, with a better time."""
     mine = trials_of("pic", "serial", tmp_path)
     assert solve_here(mine["results: a step too few"]).caught.startswith("steps missing")
-    problem = support.small_problem(miniapps.load("jacobi2d"), tolerance=1.0, check_every=2)
+    problem = support.small_problem(apps.load("jacobi2d"), tolerance=1.0, check_every=2)
     assert problem.may_finish(4) and not problem.may_finish(5)
 
 

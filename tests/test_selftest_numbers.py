@@ -12,8 +12,7 @@ import pytest
 import support
 import verification
 
-import miniapps
-from miniapps import drivers
+from miniapps import apps, drivers
 from miniapps.parameters import InputError
 from miniapps.workbench.exit_status import VALID, WRONG
 from miniapps.workbench.selftest import altered, drawn, numbered
@@ -80,20 +79,20 @@ def test_what_is_said_of_faults_of_numbers(capsys: pytest.CaptureFixture[str]) -
 
 def test_faults_of_numbers_belong_to_no_app() -> None:
     """Catches a selftest of one app that makes them all, and one of all apps that makes none."""
-    apps, names = miniapps.names(), drivers.names()
-    assert len(Asked(apps, names).changes()) == len(FAULTS)
-    assert len(Asked(apps, names, numbers=7).changes()) == 7
-    assert Asked(apps, names, words="messages: lost").changes() == []
+    every, names = apps.names(), drivers.names()
+    assert len(Asked(every, names).changes()) == len(FAULTS)
+    assert len(Asked(every, names, numbers=7).changes()) == 7
+    assert Asked(every, names, words="messages: lost").changes() == []
     for asked in (
-        Asked(apps[:1], names),
-        Asked(apps, names[:1]),
-        Asked(apps, names, preset="small"),
+        Asked(every[:1], names),
+        Asked(every, names[:1]),
+        Asked(every, names, preset="small"),
     ):
         assert asked.changes() == []
-    only = Asked(apps, names, words=FAULTS[0].key)
+    only = Asked(every, names, words=FAULTS[0].key)
     assert only.changes() == [FAULTS[0]] and only.trials(Path("nowhere")) == []
     with pytest.raises(InputError, match="--numbers -1: must be 0 or more"):
-        Asked(apps, names, numbers=-1)
+        Asked(every, names, numbers=-1)
 
 
 def test_a_report_of_faults_of_numbers_goes_on(tmp_path: Path) -> None:
@@ -101,7 +100,7 @@ def test_a_report_of_faults_of_numbers_goes_on(tmp_path: Path) -> None:
     report = tmp_path / "report.jsonl"
     for fault in FAULTS[:3]:
         append_to(report, numbered.line_of(Tried(fault, True, "test_x")))
-    asked = Asked(miniapps.names(), drivers.names(), report=report, resume=True)
+    asked = Asked(apps.names(), drivers.names(), report=report, resume=True)
     assert asked.changes() == list(FAULTS[3:])
     lines = report.read_text().splitlines()
     assert verification.trials(lines) == []

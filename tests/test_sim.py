@@ -13,7 +13,7 @@ import support
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import miniapps as apps
+from miniapps import apps
 from miniapps.contract import AllReduce, Exchange, MessageError, Post
 from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device

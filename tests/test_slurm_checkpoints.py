@@ -21,7 +21,7 @@ import skips
 import support
 from test_study_slurm import STAND_INS, forged, jobs, run_jobs
 
-import miniapps as apps
+from miniapps import apps
 from miniapps.parameters import InputError
 from miniapps.workbench.run.revalidation import objection
 from miniapps.workbench.study import slurm

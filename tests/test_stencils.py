@@ -17,8 +17,7 @@ import support
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-import miniapps
-from miniapps import grid, grid_faults
+from miniapps import apps, grid, grid_faults
 from miniapps.contract import Exchange, Measure
 from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
@@ -41,7 +40,7 @@ REFERENCE = "differs from reference"
 
 def problem_of(app: str, **values: Any) -> Any:
     """A small problem of an app."""
-    return miniapps.load(app).Problem(**({"size": SIZES[app], "time_tile": 1} | values))
+    return apps.load(app).Problem(**({"size": SIZES[app], "time_tile": 1} | values))
 
 
 # The reference itself ----------------------------------------------------------------------------
@@ -81,14 +80,12 @@ def test_reference_is_the_definition(
     """Catches an error that kernels and reference have in common: order, boundary, factor."""
     problem = problem_of(app, size=size, boundary=boundary, initial=initial)
     for steps in (0, 1, 4):
-        assert support.same_bits(
-            miniapps.load(app).reference(problem, steps), loops(problem, steps)
-        )
+        assert support.same_bits(apps.load(app).reference(problem, steps), loops(problem, steps))
 
 
 def test_reference_by_hand() -> None:
     """Catches a heated side that is not low x or low y: the first sweep of two by three cells."""
-    field = miniapps.load("jacobi2d").reference(problem_of("jacobi2d", size=(2, 3)), 1)
+    field = apps.load("jacobi2d").reference(problem_of("jacobi2d", size=(2, 3)), 1)
     corner, edge, plain = 0.2 * (1 + 255 + 1 + 255 + 1), 0.2 * (1 + 255 + 1 + 1 + 1), 1.0
     assert field.tolist() == [[corner, edge, edge], [edge, plain, plain]]
 
@@ -170,7 +167,7 @@ def test_serial_engine_gives_the_reference(app: str, data: st.DataObject) -> Non
     run = data.draw(runs(app))
     solved = support.solve(app, **run)
     steps = run["warmup"] + run["steps"]
-    right = miniapps.load(app).reference(run["problem"], steps)
+    right = apps.load(app).reference(run["problem"], steps)
     assert support.same_bits(solved.fields["u"], right)
     assert solved.failed == set()
     assert REFERENCE in {check.name for check in solved.checks}
@@ -238,7 +235,7 @@ def test_initial_mode_is_an_eigenvector(app: str) -> None:
         problem = problem_of(app, boundary=boundary, initial="mode")
         whole = tuple((0, n) for n in problem.size)
         before = grid.initial_field(problem, whole)
-        after = miniapps.load(app).reference(problem, 1)
+        after = apps.load(app).reference(problem, 1)
         decay = grid.mode_decay(problem, grid.smooth_modes(problem)[1])
         assert abs(decay) > 0.1 and np.abs(before).max() > 0.9
         assert np.abs(after - decay * before).max() < 1e-15
@@ -347,7 +344,7 @@ def steps_to_tolerance(problem: Any, most: int) -> int:
     """When a run has to stop, by plain NumPy."""
     before = grid.initial_field(problem, tuple((0, n) for n in problem.size))
     for step in range(1, most + 1):
-        after = miniapps.load("jacobi2d").reference(problem, step)
+        after = apps.load("jacobi2d").reference(problem, step)
         change = np.abs(after - before).max()
         if step % problem.check_every == 0 and change <= problem.tolerance:
             return step
@@ -364,9 +361,7 @@ def test_tolerance_stops_at_the_same_step(blocks: tuple[int, int], tile: int | s
     assert right == 32  # neither at once nor never
     solved = support.solve("jacobi2d", problem, blocks, 60)
     assert solved.outcome.steps_done == right and solved.failed == set()
-    assert support.same_bits(
-        solved.fields["u"], miniapps.load("jacobi2d").reference(problem, right)
-    )
+    assert support.same_bits(solved.fields["u"], apps.load("jacobi2d").reference(problem, right))
 
 
 def test_tolerance_counts_warm_up() -> None:
@@ -433,7 +428,7 @@ def test_chares_share_the_load_of_their_mpi_block() -> None:
     """Catches an over-decomposition that changes the imbalance itself."""
     problem = problem_of("stencil3d", imbalance="paper", size=(23, 11, 9))
     layout = Layout.create(problem.shape, problem.periodic, 5, 4)
-    module = miniapps.load("stencil3d")
+    module = apps.load("stencil3d")
     blocks = [module.Block(problem, layout, index, Device()) for index in layout.indices()]
     assert sorted(block.part for block in blocks) == sorted([0, 1, 2, 3, 4] * 4)
     assert {block.parts for block in blocks} == {5}
@@ -467,7 +462,7 @@ def test_waiting_takes_as_long_as_it_should() -> None:
 @pytest.mark.parametrize(("scale", "sweeps"), [(0.1, 1.0), (0.33, 3.3), (0.05, 0.5), (0.0, 0.0)])
 def test_work_is_as_much_as_it_should_be(scale: float, sweeps: float) -> None:
     """Catches a load that is not alpha times the sweep: counted in cells, to one plane."""
-    module = miniapps.load("stencil3d")
+    module = apps.load("stencil3d")
     swept = []
 
     def count(old: Any, new: Any, *region: int) -> None:
@@ -509,13 +504,13 @@ def test_each_step_bears_the_load_of_its_sweeps(monkeypatch: pytest.MonkeyPatch)
 
 def presets() -> list[tuple[str, str]]:
     """Every preset of every app."""
-    return [(app, name) for app in miniapps.names() for name in miniapps.load(app).Problem.presets]
+    return [(app, name) for app in apps.names() for name in apps.load(app).Problem.presets]
 
 
 @pytest.mark.parametrize(("app", "preset"), presets())
 def test_presets_are_problems(app: str, preset: str) -> None:
     """Catches a preset with a misspelt or impossible value, found only when somebody uses it."""
-    problem_class = miniapps.load(app).Problem
+    problem_class = apps.load(app).Problem
     values = dict(problem_class.presets[preset])
     assert values.pop("steps") >= 1 and values.pop("warmup") >= 0
     problem = problem_class(**values)
@@ -525,15 +520,15 @@ def test_presets_are_problems(app: str, preset: str) -> None:
     assert problem.prepared(layout, "cpu").steps_per_round(0) >= 1
 
 
-@pytest.mark.parametrize("app", miniapps.names())
+@pytest.mark.parametrize("app", apps.names())
 def test_usual_presets_exist(app: str) -> None:
     """Catches an app without the presets that the command line promises."""
-    assert {"tiny", "small", "large", "paper"} <= set(miniapps.load(app).Problem.presets)
+    assert {"tiny", "small", "large", "paper"} <= set(apps.load(app).Problem.presets)
 
 
 def test_published_sizes() -> None:
     """Catches another problem under the name of the published one."""
-    jacobi, stencil = (miniapps.load(app).Problem.presets for app in APPS)
+    jacobi, stencil = (apps.load(app).Problem.presets for app in APPS)
     assert jacobi["paper"] == {"size": (24576,) * 2, "steps": 100, "warmup": 10, "time_tile": 1}
     assert jacobi["paper-weak"]["size"] == (6144, 6144)
     assert jacobi["paper-gpu"]["size"] == (73728, 73728)
@@ -559,7 +554,7 @@ def test_weak_scaling_keeps_the_work_per_pe(
     app: str, size: tuple[int, ...], pes: int, grown: tuple[int, ...]
 ) -> None:
     """Catches a weak scaling whose work per PE changes, or that grows along y first."""
-    one = miniapps.load(app).Problem(size=size)
+    one = apps.load(app).Problem(size=size)
     many = one.weak(pes)
     assert many.size == grown
     assert many.work() == pes * one.work()
@@ -650,7 +645,7 @@ def test_one_step_too_many_or_too_few(app: str, boundary: str, initial: str, wro
 @pytest.mark.parametrize("app", APPS)
 def test_lost_block(app: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a block that was lost, or counted twice, on its way from PE to PE."""
-    module, right = miniapps.load(app), support.solve(app, problem_of(app), GRIDS[app], 3)
+    module, right = apps.load(app), support.solve(app, problem_of(app), GRIDS[app], 3)
     last = right.layout.indices()[-1]
     for times, off in ((0, -1), (2, 1)):
 
@@ -703,7 +698,7 @@ def test_small_error_in_a_large_grid() -> None:
 def test_two_cells_exchanged_in_a_large_grid() -> None:
     """Catches modes that are all smooth: neighbouring cells have nearly the same weight in them."""
     problem = problem_of("jacobi2d", size=(2048, 1024), boundary="heated", initial="ones")
-    field, whole = miniapps.load("jacobi2d").reference(problem, 8), ((0, 2048), (0, 1024))
+    field, whole = apps.load("jacobi2d").reference(problem, 8), ((0, 2048), (0, 1024))
     field[[7, 8], 512] = field[[8, 7], 512]  # where heat has just arrived
     sums = grid.projections(problem, whole, field, 8)
     measures = {
@@ -723,7 +718,7 @@ def test_the_finest_mode_is_still_there_after_all_steps(
     app: str, boundary: str, steps: int
 ) -> None:
     """Catches a mode that has decayed, and so cannot fail, or one that is smoother than it need."""
-    size = (4096, 3000, 3500)[: miniapps.load(app).Problem.axes]
+    size = (4096, 3000, 3500)[: apps.load(app).Problem.axes]
     problem = problem_of(app, size=size, boundary=boundary)
     left = grid.mode_decay(problem, grid.finest_mode(problem, steps)) ** steps
     assert 0.2 < left < 0.45

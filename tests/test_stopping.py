@@ -19,7 +19,7 @@ import pytest
 import support
 from test_checkpoints import RUNS, drawn_case, physics, record
 
-import miniapps
+from miniapps import apps
 from miniapps.drivers import agreements
 from miniapps.drivers.agreements import Agreements, Wish
 from miniapps.drivers.job import Segment
@@ -188,7 +188,7 @@ def test_frames_of_another_interval_are_not_mixed(
     before = {"problem": {"trajectory": 2}, "snapshot_every": 0, "hash_every": 0}
     before |= {"steps": 4, "warmup": 0, "resumed": []}
     monkeypatch.setattr(earlier, "earlier_part", lambda *_: before)
-    problem = miniapps.load("leanmd").Problem(trajectory=every)
+    problem = apps.load("leanmd").Problem(trajectory=every)
     kinds = {"app": "leanmd", "problem": problem, "snapshot_every": 0, "hash_every": 0}
     came = {"resumed": SimpleNamespace(past=list), "resume": Path("c.h5"), "start": 4}
     spec = SimpleNamespace(output=Path("file.h5"), **kinds, **came)

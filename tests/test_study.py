@@ -18,8 +18,7 @@ import skips
 import support
 from support import BIN, ROOT, execute
 
-import miniapps as apps
-from miniapps import tiling
+from miniapps import apps, tiling
 from miniapps.parameters import InputError
 from miniapps.workbench import cli, environment
 from miniapps.workbench.exit_status import VALID, WRONG

@@ -17,8 +17,7 @@ import h5py
 import pytest
 import support
 
-import miniapps
-from miniapps import tiling
+from miniapps import apps, tiling
 from miniapps.devices.cpu import disk_cache, own_folder
 from miniapps.devices.cpu.disk_cache import caching, checked, tell
 from miniapps.workbench import cli
@@ -293,7 +292,7 @@ def test_a_program_without_docstrings_runs():
     assert done.stdout.split()
 
 
-@pytest.mark.parametrize("name", [*miniapps.PARTS])
+@pytest.mark.parametrize("name", [*apps.PARTS])
 def test_other_packages_of_these_names_change_nothing(name, tmp_path):
     """Mistake: a traceback for a user's program `drivers.py`, or after `pip install kernels`."""
     (tmp_path / f"{name}.py").write_text("raise SystemExit('theirs')")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support import ROOT
 
-import miniapps
+from miniapps import apps
 from miniapps.workbench import demo, verify
 from miniapps.workbench.cli import main
 from miniapps.workbench.exit_status import VALID, WRONG
@@ -189,7 +189,7 @@ def test_verify_and_demo(
         return [f"ended: {'a long reason ' * 12}", *[right] * (len(specs) - 1)]
 
     monkeypatch.setattr(verify.batch, "solve_all", results)
-    verify.verify([*miniapps.names()], full=True)
+    verify.verify([*apps.names()], full=True)
     cases: dict[tuple[str, str, Case], Any] = {
         (demo.SCALING, app, case): right for app in APPS for case in demo.scaling_cases()
     }

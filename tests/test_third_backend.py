@@ -9,8 +9,7 @@ import pytest
 import support
 from kernel_interfaces import differences, interface
 
-import miniapps
-from miniapps import devices, kernels
+from miniapps import apps, devices, kernels
 from miniapps.devices import backend
 from miniapps.kernels import halo, jacobi2d
 
@@ -94,7 +93,7 @@ def test_a_third_device_has_the_same_bits(plain: None, right: bool, tile: int) -
     """Catches a device that must be named in a file of the project; 0.19 is a wrong kernel."""
     assert backend.names() == ["cpu", "gpu", "plain"]
     assert kernels.exist("jacobi2d", "plain") and not kernels.exist("pic", "plain")
-    problem = miniapps.load("jacobi2d").Problem(size=(9, 7), initial="noise", time_tile=tile)
+    problem = apps.load("jacobi2d").Problem(size=(9, 7), initial="noise", time_tile=tile)
     assert differences(interface("jacobi2d"), kernels.load("jacobi2d", "plain")) == []
     assert differences(interface("halo"), kernels.load("halo", "plain")) == []
     usual = support.solve("jacobi2d", problem, (2, 2), 6)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import support
 
-import miniapps
+from miniapps import apps
 from miniapps.contract import Piece
 from miniapps.drivers.engine import Engine
 from miniapps.workbench.run.schema import extent_of
@@ -59,7 +59,7 @@ def test_pictures_of_a_field(
     assert steps == [0, 5, 8, 12]  # rounds of 2, 3, 3, 3 and 1 steps
     assert thumbnails.shape == (4, 64, 7)
     assert thumbnails.dtype == np.float32
-    problem = miniapps.load("stencil3d").Problem(size=SIZE, boundary="heated", initial="noise")
+    problem = apps.load("stencil3d").Problem(size=SIZE, boundary="heated", initial="noise")
     for step, thumbnail in zip(steps, thumbnails, strict=True):
         field = state_after("stencil3d", problem, step)
         np.testing.assert_allclose(thumbnail, plain_means(field, 64), rtol=1e-6)
@@ -69,7 +69,7 @@ def test_pictures_of_a_field(
 @pytest.mark.parametrize("driver", CONFIGURATIONS)
 def test_pictures_of_particles(driver: str, traced_runs: dict[str, Path]) -> None:
     """Catches lost particles, x and y that are swapped, and rows behind another pixel."""
-    app = miniapps.load("pic")
+    app = apps.load("pic")
     with h5py.File(traced_runs[driver]) as file:
         steps, thumbnails = file["snapshots/step"][:].tolist(), file["snapshots/thumbnail"][:]
     assert steps == [0, 4, 8, 12, 16, 20, 22]

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import support
 
-import miniapps
-from miniapps import tiling
+from miniapps import apps, tiling
 from miniapps.decomposition import Layout
 from miniapps.devices import system
 
@@ -102,7 +101,7 @@ def test_rates_are_measured_on_blocks_that_fit(app: str, shape: tuple[int, ...])
 def test_only_one_process_measures(cache: Path, measured: list[tuple[int, ...]]) -> None:
     """Catches ranks that measure for themselves and come to different tiles."""
     layout = Layout.create((64, 48), (False, False), 2)
-    problem = miniapps.load("jacobi2d").Problem(size=(64, 48))
+    problem = apps.load("jacobi2d").Problem(size=(64, 48))
     assert problem.prepared(layout, "cpu").time_tile == tiling.UNTUNED and measured == []
     assert problem.prepared(layout, "cpu", measure=True).time_tile == 2
     assert measured == [(32, 48)] and cache.exists()
@@ -111,7 +110,7 @@ def test_only_one_process_measures(cache: Path, measured: list[tuple[int, ...]])
 def test_nothing_is_measured_on_a_gpu(cache: Path, measured: list[tuple[int, ...]]) -> None:
     """Catches a measurement that opens the GPU in a process that may be forked yet."""
     layout = Layout.create((64, 48), (False, False), 1)
-    problem = miniapps.load("jacobi2d").Problem(size=(64, 48))
+    problem = apps.load("jacobi2d").Problem(size=(64, 48))
     assert problem.prepared(layout, "gpu", measure=True).time_tile == tiling.UNTUNED
     assert measured == [] and not cache.exists()
 

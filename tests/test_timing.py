@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import miniapps
+from miniapps import apps
 from miniapps.devices.cpu import host_memory
 from miniapps.drivers import machine, timing
 from miniapps.drivers.descriptor import Balancing
@@ -202,7 +202,7 @@ def test_a_program_on_the_same_core_is_seen() -> None:
 def test_a_run_without_snapshots_begins_at_once() -> None:
     """Catches a walk over all rounds before the first step, which takes a day for 10^12 of them."""
     store = Hdf5Store(Path("unused.h5"), (Thumbnails(0, (8, 8)),))
-    problem = miniapps.load("echo").Problem()
+    problem = apps.load("echo").Problem()
     layout = problem.cut(1, 1, None)
     job = Job("echo", problem, layout, 10**12, 10**12, store=store)
     assert list(job.segments(0, 10**12)) == [Segment(0, 10**12, 10**12)]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import support
 
-import miniapps as apps
+from miniapps import apps
 from miniapps.contract import AllReduce, Collect, Pause, Post
 from miniapps.devices.backend import Device
 from miniapps.drivers.engine import Engine

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 import skips
 
-import miniapps
+from miniapps import apps
 from miniapps.echo.block import EchoBlock
 from miniapps.workbench import verify
 from miniapps.workbench.run import batch
 from miniapps.workbench.run.cases import Case, spec_of
 
 
-@pytest.mark.parametrize("app", miniapps.names())
+@pytest.mark.parametrize("app", apps.names())
 def test_every_case_can_be_run(app: str) -> None:
     """Catches a tiny problem that is too small for a decomposition with a wide halo."""
-    for case in verify.cases(miniapps.load(app).Problem.variants, full=True):
+    for case in verify.cases(apps.load(app).Problem.variants, full=True):
         spec_of(app, case, "tiny").check()
 
 
@@ -96,8 +96,8 @@ def test_few_launches_make_all_runs() -> None:
     """Catches runs that no longer share a launch, and runs that share one though they cannot."""
     specs = [
         spec_of(app, case, "tiny")
-        for app in miniapps.names()
-        for case in verify.cases(miniapps.load(app).Problem.variants, full=False)
+        for app in apps.names()
+        for case in verify.cases(apps.load(app).Problem.variants, full=False)
     ]
     launches = {batch.launch_of(spec) for spec in specs if not spec.can.one_process}
     with_charm = skips.no_wheel() is None
@@ -127,8 +127,8 @@ def test_a_run_that_fails_is_that_case_and_the_others_still_run(
 
 
 SABOTAGE = """
-import miniapps
-load = miniapps.load
+from miniapps import apps
+load = apps.load
 def spoilt(name):
     module = load(name)
     if name == "jacobi2d" and not hasattr(module, "spoilt"):
@@ -140,7 +140,7 @@ def spoilt(name):
             return measure(self)
         JacobiBlock.measure = wrong
     return module
-miniapps.load = spoilt
+apps.load = spoilt
 """
 
 

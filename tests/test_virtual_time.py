@@ -18,7 +18,7 @@ import pytest
 import support
 from support import small_problem, whole_record
 
-import miniapps as apps
+from miniapps import apps
 from miniapps.contract import Check, Measure
 from miniapps.devices import backend, system
 from miniapps.drivers import agreements, audits, checkpoints, engine, job, machine, timing

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import miniapps
-from miniapps import drivers
+from miniapps import apps, drivers
 from miniapps.drivers.descriptor import pip_install
 from miniapps.drivers.job import RunError
 from miniapps.parameters import InputError, require, shown
@@ -100,7 +99,7 @@ def run(app: str, **options: Any) -> Record:
     A record whose ``valid`` is False has no timings: the result is wrong. Raises InputError for bad
     input, before anything starts, and RunError if the run fails.
     """
-    miniapps.load(app)
+    apps.load(app)
     for name in ONLY_THERE:
         require(name not in options, name, options.get(name), "is for the command line only")
     words = [word for name, value in options.items() for word in _words(name, value)]

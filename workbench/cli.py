@@ -15,8 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import miniapps
-from miniapps import drivers
+from miniapps import apps, drivers
 from miniapps.drivers.descriptor import Balancing
 from miniapps.drivers.exits import error_of
 from miniapps.parameters import InputError, one_line, require
@@ -151,7 +150,7 @@ def carried_out(options: argparse.Namespace, runtime: list[str]) -> int:
 def with_names_of_apps(arguments: list[str]) -> list[str]:
     """The arguments with names of apps in lower case; words after the first option are kept."""
     end = next((n for n, word in enumerate(arguments) if word.startswith("-")), len(arguments))
-    names = miniapps.names() if end else []
+    names = apps.names() if end else []
     words = [word.lower() if word.lower() in names else word for word in arguments[:end]]
     return [*words, *arguments[end:]]
 
@@ -179,19 +178,19 @@ def build_parser(arguments: Sequence[str]) -> Parser:
 
 def _add_run(commands: Any, arguments: Sequence[str]) -> None:
     parser = command_parser(commands, "run", "run one app", run_examples(), None)
-    apps = parser.add_subparsers(title="apps", required=True, metavar="APP", dest="app")
-    names = miniapps.names()
+    of_apps = parser.add_subparsers(title="apps", required=True, metavar="APP", dest="app")
+    names = apps.names()
     wanted = [word for word in arguments if word in names][:1]
     for name in chosen(names, arguments, 1):
-        app = apps.add_parser(
+        app = of_apps.add_parser(
             name,
             help=f"miniapps run {name} --help lists its options",
             epilog=f"example: miniapps run {name} --preset small",
             allow_abbrev=False,
         )
         if name in wanted:
-            add_run_options(app, miniapps.load(name).Problem)
-            add_app_options(app, miniapps.load(name).Problem)
+            add_run_options(app, apps.load(name).Problem)
+            add_app_options(app, apps.load(name).Problem)
         app.set_defaults(command=_run)
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import miniapps
-from miniapps import drivers
+from miniapps import apps, drivers
 from miniapps.parameters import Number, require
 from miniapps.workbench.arguments import add_app_options, add_former, add_number, add_options, typed
 from miniapps.workbench.exit_status import FAILED, VALID
@@ -48,7 +47,7 @@ def _list(options: argparse.Namespace, runtime: list[str]) -> int:
 
 def _all_apps() -> dict[str, ModuleType]:
     """All apps that can be imported; prints a line for each that cannot."""
-    loaded, left_out = miniapps.load_all()
+    loaded, left_out = apps.load_all()
     for line in left_out:
         print(line, file=sys.stderr)
     return loaded
@@ -61,10 +60,10 @@ def _for_apps(asked: list[str], act: Callable[[list[str]], int]) -> int:
     raised.
     """
     for name in asked:
-        miniapps.load(name)
-    apps = asked or list(_all_apps())
-    status = act(apps)
-    return status if asked or apps == miniapps.names() else max(status, FAILED)
+        apps.load(name)
+    wanted = asked or list(_all_apps())
+    status = act(wanted)
+    return status if asked or wanted == apps.names() else max(status, FAILED)
 
 
 def add_new(commands: Any, arguments: Sequence[str]) -> None:
@@ -72,7 +71,7 @@ def add_new(commands: Any, arguments: Sequence[str]) -> None:
     help = "write a new app, which runs at once, and its tests"
     parser = command_parser(commands, "new", help, "example: miniapps new heat", _new)
     parser.add_argument("name", metavar="NAME", help="of the app, in lower case")
-    help = f"for the app's package; default: the first of {miniapps.APP_PATH}, else apps"
+    help = f"for the app's package; default: the first of {apps.APP_PATH}, else apps"
     parser.add_argument("--folder", type=Path, metavar="FOLDER", help=help)
 
 
@@ -134,16 +133,16 @@ def add_adversary(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps adversary`."""
     help = "look for an order of messages, turns and migrations that changes an app's result"
     parser = command_parser(commands, "adversary", help, "example: miniapps adversary pic", None)
-    apps = parser.add_subparsers(title="apps", required=True, metavar="APP", dest="app")
+    of_apps = parser.add_subparsers(title="apps", required=True, metavar="APP", dest="app")
     asked = arguments[:1] == ["adversary"]
-    names = miniapps.names()
+    names = apps.names()
     wanted = [word for word in arguments if asked and word in names][:1]
     for name in chosen(names, arguments, 1) if asked else names:
-        app = apps.add_parser(
+        app = of_apps.add_parser(
             name, help=f"its options: adversary {name} --help", allow_abbrev=False
         )
         if name in wanted:
-            _add_adversary_options(app, miniapps.load(name).Problem)
+            _add_adversary_options(app, apps.load(name).Problem)
         app.set_defaults(command=_adversary, starts_runs=True)
 
 

@@ -15,8 +15,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-import miniapps
-from miniapps import drivers
+from miniapps import apps, drivers
 from miniapps.workbench import environment
 from miniapps.workbench.exit_status import FAILED, VALID, WRONG
 from miniapps.workbench.plural import counted
@@ -58,7 +57,7 @@ def demo(folder: Path) -> int:
     """Make all runs, print two tables and draw a figure; returns the worst exit status."""
     folder.mkdir(parents=True, exist_ok=True)
     console = Console(highlight=False)
-    loaded, notes = miniapps.load_all()
+    loaded, notes = apps.load_all()
     asked = [(SCALING, case) for case in scaling_cases()]
     asked += [(UNEVEN, case) for case in uneven_cases()]
     runs = [

@@ -7,7 +7,7 @@ import os
 import pkgutil
 from pathlib import Path
 
-import miniapps
+from miniapps import apps
 from miniapps.parameters import InputError, require
 from miniapps.workbench.run.replaced import write_text
 
@@ -21,10 +21,10 @@ def new(name: str, folder: Path | None) -> list[str]:
     ``folder``: where the app's package begins; None: the first folder of MINIAPPS_PATH, if it is
     set. Raises InputError if the app cannot have this name.
     """
-    folder = folder or Path(next(iter(miniapps.folders()), FOLDER))
+    folder = folder or Path(next(iter(apps.folders()), FOLDER))
     written = write(name, folder)
-    known = str(folder.resolve()) in {str(Path(found).resolve()) for found in miniapps.folders()}
-    commands = [] if known else [f"export {miniapps.APP_PATH}={folder.resolve()}"]
+    known = str(folder.resolve()) in {str(Path(found).resolve()) for found in apps.folders()}
+    commands = [] if known else [f"export {apps.APP_PATH}={folder.resolve()}"]
     commands += [f"miniapps run {name} --preset tiny", f"miniapps verify {name}"]
     commands += [f"pytest {folder / name}"]
     return [*map(str, written), "now try:", *(f"  {command}" for command in commands)]
@@ -35,8 +35,8 @@ def write(name: str, folder: Path) -> list[Path]:
     plain = name.isidentifier() and name.isascii() and name == name.lower()
     allowed = "must be a name of a Python package, in lower case"
     require(plain and not keyword.iskeyword(name), "NAME", name, allowed)
-    modules = (module.name for module in pkgutil.iter_modules([miniapps.HERE]))
-    taken = {*miniapps.names(), *modules, *miniapps.FOR_PROGRAMS}
+    modules = (module.name for module in pkgutil.iter_modules([apps.HERE]))
+    taken = {*apps.names(), *modules, *apps.FOR_PROGRAMS}
     require(name not in taken, "NAME", name, "is taken")
     package = folder / name
     require(not os.path.lexists(package), "NAME", name, f"there is {package} already")

@@ -16,8 +16,7 @@ from dataclasses import replace
 from rich.console import Console
 from rich.table import Table
 
-import miniapps
-from miniapps import drivers
+from miniapps import apps, drivers
 from miniapps.drivers.descriptor import Driver
 from miniapps.problem import Variant
 from miniapps.workbench.exit_status import VALID, WRONG
@@ -81,13 +80,13 @@ def _over_decomposed(
             yield Case(driver.name, 3, 8, balancer, period, variant)
 
 
-def verify(apps: list[str], full: bool, device: str = "cpu") -> int:
+def verify(asked: list[str], full: bool, device: str = "cpu") -> int:
     """Run every case of every app on a device and show a table; returns the exit status."""
     console = Console()
     runs = [
         (app, case, where)
-        for app in apps
-        for case, where in on_device(cases(miniapps.load(app).Problem.variants, full), device)
+        for app in asked
+        for case, where in on_device(cases(apps.load(app).Problem.variants, full), device)
     ]
     specs = [spec_of(app, case, "tiny", device=where) for app, case, where in runs]
     results = zip(runs, batch.solve_all(specs), strict=True)
@@ -127,7 +126,7 @@ def resumed(app: str, device: str) -> Iterator[tuple[str, batch.Result]]:
 
     Nothing if the app does not offer checkpoints.
     """
-    if not offers_checkpoints(miniapps.load(app).Block):
+    if not offers_checkpoints(apps.load(app).Block):
         return
     two, three = (Case(drivers.names()[0], parts=parts) for parts in (2, 3))
     with scratch_folder() as folder:

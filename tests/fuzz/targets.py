@@ -27,8 +27,7 @@ import mutations
 import numpy as np
 import parsers
 
-import miniapps
-from miniapps import hdf5, tiling
+from miniapps import apps, hdf5, tiling
 from miniapps.drivers.orders import NAMED, Order, Recorder, Scheduled, order_of
 from miniapps.drivers.schedule import VERSION, read_schedule
 from miniapps.drivers.sim import SimOptions
@@ -406,7 +405,7 @@ def schedule_seeds() -> list[bytes]:
 @cache
 def echoed() -> tuple[Subject, dict[str, Any], Result]:
     """A small run of the app echo, what a schedule's file says about it, and its result."""
-    problem = miniapps.load("echo").Problem(**{"size": (3, 2)})
+    problem = apps.load("echo").Problem(**{"size": (3, 2)})
     spec = RunSpec("echo", problem, "sim", steps=2, parts=4, own=SimOptions())
     spec.check()
     subject = subject_of(spec, 2)

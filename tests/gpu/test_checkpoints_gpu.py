@@ -9,7 +9,7 @@ import of_day
 import pytest
 from continued import Leg, final_state
 
-import miniapps
+from miniapps import apps
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.events import Event
 
@@ -54,7 +54,7 @@ OF_DAY = [run for run in RUNS if run.partition(",")[0] in of_day.with_kernels()]
 def test_a_run_continues_on_another_device(run: str, tmp_path: Path) -> None:
     """Catches a checkpoint that lacks what is on a device, and blocks that take it up elsewhere."""
     app, values, (one, some, others) = RUNS[run]
-    module = miniapps.load(app)
+    module = apps.load(app)
     legs = [Leg(some, "gpu", 2), Leg(others, "cpu", 1), Leg(one, "gpu", 1)]
     found = [
         final_state(module.Block, module.Problem(**values), made, tmp_path / "c.h5")

@@ -13,8 +13,7 @@ import pytest
 import support
 from placed_atoms import Placed
 
-import miniapps
-from miniapps import kernels
+from miniapps import apps, kernels
 from miniapps.contract import checked_message
 from miniapps.devices import backend as device
 from miniapps.devices.backend import Device
@@ -30,7 +29,7 @@ from miniapps.leanmd.domain import Explosion
 from miniapps.leanmd.problem import Gradient, LeanmdProblem
 from miniapps.leanmd.thermo import table
 
-APP = miniapps.load("leanmd")
+APP = apps.load("leanmd")
 CPU, GPU = kernels.load("leanmd", "cpu"), kernels.load("leanmd", "gpu")
 
 

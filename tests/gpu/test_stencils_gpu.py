@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 import support
 
-import miniapps as apps
-from miniapps import kernels
+from miniapps import apps, kernels
 from miniapps.devices import backend as device
 from miniapps.drivers.engine import Engine
 from miniapps.drivers.sim import SimOptions

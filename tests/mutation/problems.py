@@ -14,7 +14,7 @@ import support
 from mutation.examples import EXAMPLES
 from placed_atoms import Placed
 
-import miniapps
+from miniapps import apps
 from miniapps.audit import AuditPlan
 from miniapps.drivers import serial
 from miniapps.drivers.sim import SimOptions
@@ -67,7 +67,7 @@ class Run:
         if self.atoms is not None:
             at, speed = self.atoms
             return Placed(at=np.array(at), speed=np.array(speed), **self.values)
-        return support.small_problem(miniapps.load(self.app), **self.values)
+        return support.small_problem(apps.load(self.app), **self.values)
 
     def see(self) -> Seen:
         """Make the run; one that ends by an error shows only that."""

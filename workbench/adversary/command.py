@@ -9,8 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import miniapps
-from miniapps import drivers
+from miniapps import apps, drivers
 from miniapps.contract import combine
 from miniapps.drivers.job import Job
 from miniapps.drivers.orders import Order, Scheduled
@@ -100,7 +99,7 @@ def recorded(found: Found) -> dict[str, Any]:
 
 def spec_of(options: Namespace) -> RunSpec:
     """The run to repeat: the app's options, on a driver that follows schedules."""
-    presets = miniapps.load(options.app).Problem.presets
+    presets = apps.load(options.app).Problem.presets
     options.preset = options.preset or next(name for name in PRESETS if name in presets)
     options.warmup = 0
     problem, steps, _ = requested(options)

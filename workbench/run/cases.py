@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-import miniapps
-from miniapps import drivers
+from miniapps import apps, drivers
 from miniapps.drivers.descriptor import Balancing, Driver
 from miniapps.problem import Variant
 from miniapps.workbench.plural import counted
@@ -77,7 +76,7 @@ def spec_of(
     lb_first: int | None = None,
 ) -> RunSpec:
     """The checked `RunSpec` of an app's preset in a case, as `Case.spec`. Raises InputError."""
-    module = miniapps.load(app)
+    module = apps.load(app)
     values: dict[str, Any] = dict(module.Problem.presets[preset])
     usual_steps, warmup = values.pop("steps"), values.pop("warmup")
     problem = module.Problem(**values)

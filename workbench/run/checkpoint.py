@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-import miniapps
+from miniapps import apps
 from miniapps.contract import REDUCTIONS, Measure, Piece
 from miniapps.drivers.job import RunError
 from miniapps.drivers.shares import Extent, Share, hashed
@@ -65,7 +65,7 @@ def offers_checkpoints(make: Any) -> bool:
 
 def fixed_parameters(app: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Those parameters of a problem that fix the result, as JSON has them, with whole paths."""
-    kind = miniapps.load(app).Problem
+    kind = apps.load(app).Problem
     plain = kind.fixing(parameters)
     for option in fields(kind):
         if option.metadata["parse"] is Path and plain.get(option.name) is not None:

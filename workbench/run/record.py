@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-import miniapps
-from miniapps import audit
+from miniapps import apps, audit
 from miniapps.contract import Check
 from miniapps.devices import system, variables
 from miniapps.devices.cpu import host_memory
@@ -259,7 +258,7 @@ def _short(seconds: np.ndarray) -> list[float]:
 
 def fixed_parameters(record: dict[str, Any]) -> dict[str, Any]:
     """The parameters of a record's problem that affect the result."""
-    fixed: dict[str, Any] = miniapps.load(record["app"]).Problem.fixing(record["problem"])
+    fixed: dict[str, Any] = apps.load(record["app"]).Problem.fixing(record["problem"])
     return fixed
 
 
@@ -312,7 +311,7 @@ def summary(record: dict[str, Any]) -> str:
         sign = "ok   " if check["ok"] else "WRONG"
         value = "not a number" if check["value"] is None else f"{check['value']:.3g}"
         lines.append(f"  {sign} {check['name']}: {value} (limit {check['limit']:.3g})")
-    lines += [f"  {line}" for line in miniapps.load(record["app"]).Problem.lines(record)]
+    lines += [f"  {line}" for line in apps.load(record["app"]).Problem.lines(record)]
     lines.append(f"  state {record['state_hash']}")
     if record["valid"] and untimed(record):
         lines.append(f"  {UNTIMED}")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-import miniapps
+from miniapps import apps
 from miniapps.drivers.descriptor import Balancing
 from miniapps.drivers.timing import imbalance
 from miniapps.workbench.run.shapes import (
@@ -142,8 +142,8 @@ def objection(record: Any) -> str | None:
 def contradiction(record: Any) -> str | None:
     """Why no run can have written a record, valid or not; None if one can."""
     words = misfit(record, RECORD, "record") or unprintable(record, "record")
-    if words is None and record["app"] not in miniapps.names():
-        words = f"app {record['app']} is unknown; is it in a folder of {miniapps.APP_PATH}?"
+    if words is None and record["app"] not in apps.names():
+        words = f"app {record['app']} is unknown; is it in a folder of {apps.APP_PATH}?"
     timed = record["valid"] and not untimed(record) if words is None else False
     if timed:
         words = misfit(record, MEASURED, "record")

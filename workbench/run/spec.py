@@ -12,8 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import miniapps
-from miniapps import drivers, kernels
+from miniapps import apps, drivers, kernels
 from miniapps.audit import MOST_ROUNDS, MOST_SAMPLES, SEEDS, AuditPlan
 from miniapps.decomposition import Layout
 from miniapps.devices import backend as device
@@ -262,7 +261,7 @@ class RunSpec:
     @property
     def module(self) -> ModuleType:
         """The app's package."""
-        return miniapps.load(self.app)
+        return apps.load(self.app)
 
     @cached_property
     def layout(self) -> Layout:
@@ -511,7 +510,7 @@ def requested(options: Namespace) -> tuple[Any, int, int]:
 
     Positional arguments override the preset, options override both. Raises InputError.
     """
-    app = miniapps.load(options.app)
+    app = apps.load(options.app)
     preset = _preset(app, options.preset)
     if getattr(options, "positional", None):
         preset |= app.Problem.from_positional(options.positional)

@@ -24,8 +24,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
-import miniapps
-from miniapps import kernels
+from miniapps import apps, kernels
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
@@ -116,7 +115,7 @@ def tried(changes: Sequence[Change]) -> Iterator[Tried]:
     runs = list(dict.fromkeys(one.seen_by for one in changes if one.by_run))
     right = [Change("none", "", "", "", seen_by) for seen_by in filter(None, [tests, *runs])]
     context: Any = get_context("forkserver")
-    names = [name for name in miniapps.names() if kernels.exist(name, "cpu")]
+    names = [name for name in apps.names() if kernels.exist(name, "cpu")]
     loaded = [f"miniapps.kernels.{name}.cpu" for name in names]
     context.set_forkserver_preload(["__main__", *LIBRARIES, *loaded, __name__])
     with ThreadPoolExecutor(AT_ONCE) as pool:

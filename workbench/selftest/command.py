@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import miniapps
-from miniapps import drivers
+from miniapps import apps, drivers
 from miniapps.json_input import parsed
 from miniapps.parameters import InputError, require
 from miniapps.workbench.exit_status import VALID, WRONG
@@ -79,7 +78,7 @@ class Asked:
     @property
     def anywhere(self) -> bool:
         """Whether all apps and drivers are asked for, in tiny problems."""
-        whole = {*self.apps} == {*miniapps.names()} and {*self.names} == {*drivers.names()}
+        whole = {*self.apps} == {*apps.names()} and {*self.names} == {*drivers.names()}
         return whole and self.preset == TINY.preset
 
     def changes(self) -> list[Change]:

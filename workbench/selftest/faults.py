@@ -9,7 +9,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-import miniapps
+from miniapps import apps
 from miniapps.faults import Fault
 
 MESSAGES, RESULTS = "miniapps.workbench.selftest.messages", "miniapps.workbench.selftest.results"
@@ -32,7 +32,7 @@ def of(app: str, runs: str, device: str = "cpu") -> Mapping[str, Fault]:
 
 def module_of(app: str, device: str = "cpu") -> str:
     """The name of the module that lists an app's faults, if it has one."""
-    package = miniapps.load(app).__name__
+    package = apps.load(app).__name__
     return f"{package}.gpu_faults" if device == "gpu" else OF_THE_PACKAGE.format(package=package)
 
 
@@ -47,7 +47,7 @@ def listed(module: str) -> tuple[Fault, ...]:
 def of_transport(app: str, runs: str) -> tuple[Fault, ...]:
     """The faults of a driver, whose jobs the module ``runs`` runs; in one app also of messages."""
     own = listed(OF_THE_PACKAGE.format(package=runs.rpartition(".")[0]))
-    return own + (listed(MESSAGES) if app == miniapps.names()[0] else ())
+    return own + (listed(MESSAGES) if app == apps.names()[0] else ())
 
 
 def of_plain(app: str) -> tuple[Fault, ...]:

@@ -14,8 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import miniapps
-from miniapps import drivers
+from miniapps import apps, drivers
 from miniapps.drivers.descriptor import Driver
 from miniapps.faults import Fault
 from miniapps.parameters import InputError
@@ -204,7 +203,7 @@ def spec_of(
     device: str = "cpu",
 ) -> Any:
     """The run in which a fault is tried: a preset of the app, shortened. Raises InputError."""
-    problem_class = miniapps.load(app).Problem
+    problem_class = apps.load(app).Problem
     usual = dict(problem_class.presets[preset]) | {"steps": STEPS, "warmup": WARMUP}
     fields: dict[str, Any] = usual | dict(faults.problem_of(app, preset, device))
     length = {name: fields.pop(name) for name in ("steps", "warmup")}
@@ -221,7 +220,7 @@ def spec_of(
 
 def kinds(app: str) -> list[Variant]:
     """The variants of an app that have several kinds of blocks."""
-    return [v for v in miniapps.load(app).Problem.variants if v.several_kinds]
+    return [v for v in apps.load(app).Problem.variants if v.several_kinds]
 
 
 def several_kinds(app: str, fields: Mapping[str, Any]) -> bool:

@@ -19,8 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import miniapps
-from miniapps import kernels
+from miniapps import apps, kernels
 from miniapps.workbench.exit_status import FAILED, VALID
 from miniapps.workbench.run import batch, launch
 from miniapps.workbench.run.processes import end_with
@@ -112,7 +111,7 @@ def become_pe(connection: socket.socket) -> None:
     sys.argv[1:] = place["words"]
     os.environ.clear()
     os.environ.update(place["environment"])
-    miniapps.read_path()
+    apps.read_path()
     os.chdir(place["folder"])
     (Path(os.environ[launch.FOLDER]) / f"{FORKED}.{os.getpid()}").touch()
     status = status_of_program()

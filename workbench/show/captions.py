@@ -7,8 +7,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import miniapps
-from miniapps import drivers
+from miniapps import apps, drivers
 from miniapps.parameters import words
 from miniapps.workbench.plural import counted
 from miniapps.workbench.quoting import figure
@@ -33,7 +32,7 @@ def problem_text(app: str, problems: Iterable[Problem]) -> str:
 
 def _stated(app: str, problem: Problem) -> dict[str, str]:
     """The parameters to state, as text: those that are not the default, and the size."""
-    kind = miniapps.load(app).Problem
+    kind = apps.load(app).Problem
     usual = kind().parameters()
     variants = {variant.field for variant in kind.variants}
     fixed = {name: value for name, value in problem.items() if name not in variants}

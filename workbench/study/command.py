@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import miniapps
+from miniapps import apps
 from miniapps.parameters import require
 from miniapps.workbench.arguments import add_app_options
 from miniapps.workbench.exit_status import VALID
@@ -51,16 +51,16 @@ def add_commands(parser: Any, arguments: Sequence[str]) -> None:
         "--list", action=Prints, const=print_studies, help="the studies that come with it"
     )
     commands = parser.add_subparsers(title="kinds", required=True, metavar="KIND", dest="kind")
-    names = miniapps.names()
+    names = apps.names()
     wanted = [word for word in arguments if word in names][:1]
     for kind in chosen([*KINDS], arguments, 1):
         one = commands.add_parser(kind, help=KINDS[kind], allow_abbrev=False)
-        apps = one.add_subparsers(title="apps", required=True, metavar="APP", dest="app")
+        of_apps = one.add_subparsers(title="apps", required=True, metavar="APP", dest="app")
         for name in chosen(names, arguments, 2):
             help = f"miniapps study {kind} {name} --help lists its options"
-            app = apps.add_parser(name, help=help, allow_abbrev=False)
+            app = of_apps.add_parser(name, help=help, allow_abbrev=False)
             if name in wanted:
-                problem = miniapps.load(name).Problem
+                problem = apps.load(name).Problem
                 add_study_options(app, problem)
                 add_app_options(app, problem)
             app.set_defaults(command=_study, starts_runs=True)

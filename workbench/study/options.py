@@ -15,8 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import miniapps
-from miniapps import drivers
+from miniapps import apps, drivers
 from miniapps.drivers.descriptor import Balancing
 from miniapps.drivers.hosts import hosts
 from miniapps.json_input import in_words
@@ -319,7 +318,7 @@ def words_of_file(path: Path, quick: bool) -> list[str]:
         table |= table["quick"]
     kind, app = table.pop("kind", None), table.pop("app", None)
     require(kind in KINDS, "kind", kind, f"must be one of {', '.join(KINDS)}")
-    require(app in miniapps.names(), "app", app, f"must be one of {', '.join(miniapps.names())}")
+    require(app in apps.names(), "app", app, f"must be one of {', '.join(apps.names())}")
     words = [kind, app]
     for key, value in table.items():
         require(bool(KEY.fullmatch(key)), "FILE.toml", path, f"has the key {key!r}, no option")

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-import miniapps
-from miniapps import drivers
+from miniapps import apps, drivers
 from miniapps.drivers.descriptor import Balancing
 from miniapps.parameters import require
 from miniapps.workbench.arguments import grouped
@@ -167,7 +166,7 @@ def _harmless(app: str, arguments: Sequence[str]) -> list[str]:
     command, *pairs = arguments[:2], *zip(arguments[2::2], arguments[3::2], strict=False)
     fits = command == ["run", app] and len(arguments) % 2 == 0
     require(fits, "export", " ".join(arguments), f"the arguments of a point must run {app}")
-    declared = (*grouped(RunSpec), *fields(Balancing), *fields(miniapps.load(app).Problem))
+    declared = (*grouped(RunSpec), *fields(Balancing), *fields(apps.load(app).Problem))
     known = {field.metadata["option"] for field in declared} - {"--output"}
     for option, value in pairs:
         allowed = "is no option that a study gives to its runs"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import miniapps
+from miniapps import apps
 from miniapps.json_input import parsed
 from miniapps.parameters import InputError, contents, printable, require
 from miniapps.workbench.exit_status import VALID, WRONG
@@ -70,8 +70,8 @@ def _require_study(campaign: Campaign, path: Path) -> None:
     study = campaign.head.get("study", {})
     known = isinstance(study, dict) and study.get("kind") in KINDS
     require(known and bool(campaign.head.get("points")), "campaign", path, "holds no study")
-    apps = miniapps.names()
-    require(study["app"] in apps, "campaign", path, f"is of none of {', '.join(apps)}")
+    known_apps = apps.names()
+    require(study["app"] in known_apps, "campaign", path, f"is of none of {', '.join(known_apps)}")
     whole = all("event" in entry for entry in campaign.events)
     require(whole, "campaign", path, "has a line without an event")
     validated = any(campaign.of("run")) or any(campaign.of("dropped"))

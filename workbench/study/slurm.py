@@ -22,8 +22,7 @@ from pathlib import Path
 from shutil import which
 from typing import Any
 
-import miniapps
-from miniapps import drivers
+from miniapps import apps, drivers
 from miniapps.json_input import parsed_object
 from miniapps.parameters import InputError, contents, printable, require
 from miniapps.workbench.exit_status import FAILED, VALID, WRONG
@@ -70,7 +69,7 @@ def write_jobs(
     problem is relative, the app offers no checkpoints, or the folder holds another study or cannot
     be written.
     """
-    able = not checkpoints or offers_checkpoints(miniapps.load(study.app).Block)
+    able = not checkpoints or offers_checkpoints(apps.load(study.app).Block)
     require(able, "--checkpoints", "given", f"app {study.app} does not offer them")
     for field in dataclasses.fields(study.problem):
         value = getattr(study.problem, field.name)
