@@ -78,14 +78,14 @@ def kernels(results: Mapping[str, Any]) -> str:
         "kernel", "bytes per unit", "10^9/s", "share", "result", "float32", "over CuPy",
         "passes", "good", "estimated, 10^9/s",
     ]  # fmt: skip
-    return f"""Rates are in units per second: cells times sweeps, particles, or atoms times
+    return f"""Rates are in units per second: cells times sweeps, or particles or atoms times
 steps. They are in float64, except in the column *float32*. *Share*: bytes per second divided by
 those of a copy on the same GPU in the same run. *Over CuPy*: the rate divided by that of array
-expressions (for the melt, of the forces only). *Passes*, *good*: the smallest share for each
+expressions (for the melt, of the forces only). *Passes*, *good*: the smallest share for this
 result. LeanMD is bound by arithmetic, so its thresholds are rates, 10^9 atom-steps per second.
 *Estimated*: calculated from memory bandwidth, instruction counts and occupancy; nothing was run.
-Of two ranges, the first is for an H100 and the second for an H200, whose copies are assumed to move
-3.0 and 4.3 TB/s. stencil3d makes four sweeps in two passes of two.
+Of two ranges, the first is for an H100 and the second for an H200. The estimates assume that their
+copies move 3.0 and 4.3 TB/s. stencil3d makes four sweeps in two passes of two.
 
 {table(columns, rows)}"""
 
@@ -104,8 +104,9 @@ def sizes(results: Mapping[str, Any]) -> str:
         where = pays_from(entries, each) or "none of these" if entries else NOT
         pays.append(f"{app} {where}")
     columns = ["app", "size", "CPU, 10^6/s", "ranks", "GPU, 10^6/s", "GPU over CPU"]
-    return f"""Whole runs of 100 steps, on all CPU cores under mpi and on the GPU, with the same
-final state. Size from which the GPU is never slower: {", ".join(pays)}.
+    return f"""Whole runs of 100 steps, on the CPU under mpi (*ranks*: one per core, at most 8)
+and on the GPU, with the same final state. Size from which the GPU is never slower:
+{", ".join(pays)}.
 
 {table(columns, rows)}"""
 
@@ -125,8 +126,8 @@ def melts(results: Mapping[str, Any]) -> str:
     span = f"{min(shares):.2f} to {max(shares):.2f} times" if shares else NOT
     return f"""LeanMD's melt beside the highest published rates found, in {published["unit"]}, whole
 steps in double precision: {published["source"]}.
-There lists are rebuilt every 20 steps without a check, here when an atom has moved too far. LeanMD
-has {span} their rate where both were measured, less at small sizes. An H200 has the
+LAMMPS rebuilds its lists every 20 steps without a check, LeanMD when an atom has moved too far.
+Where both were measured, LeanMD has {span} their rate, less at small sizes. An H200 has the
 multiprocessors of an H100, and faster memory.
 
 {table(columns, rows)}"""
@@ -149,8 +150,9 @@ def blocks(results: Mapping[str, Any]) -> str:
         rows.append([configuration, *found])
     size = in_words(FULL["blocks"])
     columns = ["configuration", "10^9 points/s", "staged, kB per step", "path of messages"]
-    return f"""Jacobi2D, {size}, one sweep per exchange. Blocks of a PE have a stream each;
-ranks and PEs share the GPU.
+    return f"""Jacobi2D, {size}, one sweep per exchange. Ranks and PEs share the GPU. At
+revision b3821c8 each block of a PE had a stream of its own; since then they share one
+([gpu.md](gpu.md#several-processes-and-blocks-on-one-gpu)).
 
 {table(columns, rows)}
 {streams(results.get("streams", {}))}
@@ -173,7 +175,7 @@ def streams(results: Mapping[str, Any]) -> str:
             rows.append([size, str(odf), *found])
     columns = ["size", "blocks", "in one stream, us", "in a stream each, us", "gain"]
     return f"""Sweeps of several independent blocks, in one stream and in one stream per block.
-The gain shows how much they overlap:
+The gain shows how much the sweeps overlap:
 
 {table(columns, rows)}"""
 

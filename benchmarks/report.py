@@ -60,7 +60,7 @@ def at_a_glance(loaded: dict[str, dict[str, Any]], gpu: dict[str, Any]) -> str:
     melt = loaded["leanmd"]["melt"]["256000 atoms, 2 ranks"]
     rate, over = number(melt["leanmd_atom_steps_per_s"], 1e9), melt[IN_TIME]["leanmd_over_it"]
     rows.append(
-        ["leanmd", "2 cores", rate, "LAMMPS `lj/cut/opt`, lists in time", f"{over:.2f}", ""]
+        ["leanmd", "2 cores", rate, "LAMMPS `lj/cut/opt`, lists when needed", f"{over:.2f}", ""]
     )
     for name in ("jacobi2d", "stencil3d", "pic push"):
         entry = gpu["kernels"][name]
@@ -75,9 +75,10 @@ def at_a_glance(loaded: dict[str, dict[str, Any]], gpu: dict[str, Any]) -> str:
     rows.append(["leanmd", *row])
     columns = ["app", "on", "10^9/s", "beside", "ratio", "of the machine's limit"]
     return f"""{table(columns, rows)}
-Rates count cells times sweeps, particles or atoms times steps, in float64. *Ratio*: this program's
-rate over the one named under *beside*. *Limit*: bytes per second over those of a plain loop in the
-same run, where memory is the limit. The sections below say what each number means.
+Rates count cells times sweeps, or particles or atoms times steps, in float64. *Ratio*: this
+program's rate divided by that of the one under *beside*. *Of the machine's limit*: if memory is the
+limit, bytes per second divided by those of a plain loop in the same run. The sections below say
+what each number means.
 """
 
 
@@ -178,12 +179,12 @@ PEs wait for the PE whose blocks took longest in that step. [messages.md](messag
 the drivers send messages, and why.
 
 {table(columns, rows)}
-Driver time per message between PEs: from the driver's time, that of messages within a PE is
-subtracted, at their cost under serial, and the rest is divided among the messages that cross PEs.
+The next table gives the driver's time per message between PEs: the driver's time, minus that of the
+messages within a PE (at their cost under serial), divided by the number of messages that cross PEs.
 *Bare*: the same exchange of arrays without blocks or drivers, in runs made in turn. These times
-cannot be compared with those in [messages.md](messages.md): they are medians of whole steps, all
-waiting included, while the first table there has minima of three runs, and the ping-pongs there add
-the wake-ups of both PEs.
+cannot be compared with those in [messages.md](messages.md). Here they are medians of whole steps
+and include all waiting; the first table there has minima of three runs, and the ping-pongs there
+include the wake-ups of both PEs.
 
 {table(["size", "mpi", "bare mpi4py", "charm, ODF 1", "bare Charm4Py"], crossing)}"""
 
@@ -234,18 +235,18 @@ def balancing(results: dict[str, Any]) -> str:
             rows.append(gain_row(f"{mode}, {name}", promise, gain, share, r))
     return f"""## Load balancing
 
-Stencil3D of 128^3 points with the published imbalance, 2 PEs, ODF 4, 300 timed steps, first
-balanced at step 10, which is 5 timed steps after 5 warm-up steps, then every 30 steps. The
-additional load of a block spins for a time (`wait`) or repeats the sweep (`work`).
+Stencil3D of 128^3 points with the published imbalance, 2 PEs, ODF 4, 300 timed steps. Load is
+first balanced at step 10, after 5 warm-up steps and 5 timed steps, then every 30 steps. As
+additional load, a block spins for a time (`wait`) or repeats the sweep (`work`).
 
 * *Ideal gain*: max/mean of the compute time per PE without load balancing.
 * *Gain*: the time without load balancing divided by the time with it. Times are of whole runs, with
   the steps before the first load-balancing step and all migrations.
-* *Gain / ideal gain*: Median of the ratios per trial. 1 is a perfect balancer; a run without gain
-  shows 1 / ideal gain, not 0. So it is not the *fraction achieved* of
+* *Gain / ideal gain*: median of the ratios of each trial. It is 1 for a perfect balancer, and
+  1 / ideal gain, not 0, for a run without gain. So it is not the *fraction achieved* of
   [studies](studies.md#what-the-numbers-are).
 * *Remaining imbalance*: max/mean of the compute time per PE with load balancing, of the whole run.
-* *Moved*: how many times a block changed its PE. *Cost*: the time of all load-balancing steps.
+* *Moved*: how often blocks changed their PE. *Cost*: the time of all load-balancing steps.
 
 {table(GAIN_COLUMNS, rows)}"""
 
@@ -258,8 +259,8 @@ def memory(results: dict[str, Any]) -> str:
     ]
     return f"""## Memory
 
-Peak resident bytes per cell of the PE that uses most, minus those of a tiny problem; two arrays
-take 16.
+Peak resident bytes per cell of the PE that uses most, minus those of a tiny problem. Two arrays
+take 16 bytes per cell. The problems are
 Jacobi2D 8192 x 8192, Stencil3D 400 x 400 x 400, one sweep per exchange.
 
 {table(["case", "bytes per cell", "over two arrays"], rows)}"""
@@ -304,8 +305,8 @@ Peak resident bytes per particle, 20 million particles, without the mesh (one by
 
 {table(["case", "bytes per particle"], memory)}
 Balancing every 80 of 1000 steps, 2 PEs, ODF 8, blocks cut along the direction of the imbalance.
-Columns as under [Load balancing](#load-balancing). *Over*: the unbalanced runs that gain and ideal
-gain refer to.
+Columns as under [Load balancing](#load-balancing). *Over*: the unbalanced runs to which gain and
+ideal gain refer.
 
 {table(GAIN_COLUMNS, gains)}"""
 
@@ -336,17 +337,18 @@ def leanmd(results: dict[str, Any]) -> str:
     compared = single(results["single"])
     return f"""## LeanMD
 
-The standard melt, 10^6 atom-steps per second, list building included, and LAMMPS `lj/cut/opt` in
-runs made in turn. LAMMPS's own benchmark rebuilds its lists every 20 steps, and does not check
-whether atoms have left the skin by then (`neigh_modify delay 0 every 20 check no`). *When needed*:
-it checks in every step, as LeanMD does (`neigh_modify delay 0 every 1 check yes`). *Ratio*:
-LeanMD's rate divided by that of LAMMPS.
+Rates of LeanMD and of LAMMPS `lj/cut/opt` for the standard melt, in 10^6 atom-steps per second,
+list building included, in runs made in turn. LAMMPS's own benchmark rebuilds its lists every 20
+steps, and does not check whether atoms have left the skin by then
+(`neigh_modify delay 0 every 20 check no`). *When needed*: LAMMPS checks this in every step, as
+LeanMD does (`neigh_modify delay 0 every 1 check yes`). *Ratio*: LeanMD's rate divided by that of
+LAMMPS.
 
 {table(["case", "leanmd", *columns], melts)}{compared}
 Exact sums add {cost:.0%} to the force loop: {exact["exact_ns_per_atom"]:.0f} ns per atom and step
 instead of {exact["float_ns_per_atom"]:.0f} ns with floating-point sums.
 
-The published load, 64 cells of 300 atoms on 2 PEs, milliseconds per step:
+The published load, 64 cells of 300 atoms, on 2 PEs, in milliseconds per step:
 
 {table(["case", "mean step", "median step", "computing, per PE"], loads)}
 Peak resident bytes per atom of the melt, beyond those of a small run, lists included:
@@ -389,11 +391,11 @@ def host_of_gpu(results: dict[str, Any]) -> str:
     processor = load("gpu_host")["host"]["processor"]
     return f"""## A step on a GPU: the host's part
 
-Host time in Python per step, over a stub CUDA driver whose calls return at once, and the number of
-driver calls and of allocated arrays per step (`benchmarks/gpu_host.py`). A step whose kernels take
-less time than this is launch-bound. Kernels are not executed; what the host reads back was recorded
-in an earlier run with emulated kernels. Measured on {processor}. *Target*: the limit that the
-project sets itself; {missed}.
+The table gives the host's time in Python per step, over a stub CUDA driver whose calls return at
+once, and the number of driver calls and of allocated arrays per step (`benchmarks/gpu_host.py`). A
+step whose kernels take less time than the host is launch-bound. Kernels are not executed; what the
+host reads back was recorded in an earlier run with emulated kernels. Measured on {processor}.
+*Target*: the limit that the project sets itself; {missed}.
 
 {gpu_host.table_of(results)}"""
 
