@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 import support
 
+import miniapps
 from miniapps import apps
 from miniapps.drivers import garbage
 from miniapps.kernels.state_hash import digest, hash_cells
@@ -119,7 +120,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
             support.pes_forked(["mpi", "charm"]),  # before: it has a scratch folder of its own
             mock.patch.dict(os.environ, toys),
             mock.patch.object(tempfile, "tempdir", str(scratch)),
-            mock.patch.object(apps, "__path__", [*apps.__path__, *toys.values()]),
+            mock.patch.object(miniapps, "__path__", [*miniapps.__path__, *toys.values()]),
         ):
             found = batch.solve_all([spec_of(["run", *run.split()]) for run in RUNS])
         assert list(scratch.iterdir()) == []

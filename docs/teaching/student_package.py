@@ -12,7 +12,7 @@ from collections.abc import Iterator, Set
 from os.path import normpath, relpath
 from pathlib import Path
 
-from miniapps import PARTS
+from miniapps.apps import PARTS
 from miniapps.lessons.mistakes import SUFFIX, source
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -25,7 +25,7 @@ NUMBERS = (  # times, units, statistics and figures, which only tests try
         f"workbench/study/{name}.py"
         for name in (
             *("analysis", "cells", "drawing", "export", "figures", "laws", "noise", "parts"),
-            *("runner", "statistics", "tables"),
+            *("joined", "runner", "statistics", "tables"),
         )
     ),
     "workbench/show/*.py",
