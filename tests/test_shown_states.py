@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import h5py
@@ -13,8 +14,10 @@ import pytest
 from test_saved import atoms, file_of
 
 from miniapps.contract import Piece
+from miniapps.hdf5 import Unreadable
 from miniapps.parameters import InputError
 from miniapps.quantities import describe
+from miniapps.saved import NOBODY
 from miniapps.workbench.show import paraview, thumbnails
 from miniapps.workbench.show.paraview import Column
 from miniapps.workbench.show.saved import SavedRun
@@ -233,6 +236,51 @@ def test_points_of_a_final_state(made: Any, monkeypatch: pytest.MonkeyPatch) -> 
     assert {*plain.values} == {"id"} and plain.points.columns == [1, 0]
     with pytest.raises(InputError, match="--paraview run.h5: has no names of columns"):
         paraview._final_rows({"a": rows(""), "a.id": IDS}, "a", Path("run.h5"))
+
+
+@pytest.mark.parametrize("chunk", [2, 3, 9])
+def test_rows_that_no_particle_has(made: Any, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches unused rows of a checkpoint as points, and used ones that are left out."""
+    monkeypatch.setattr(paraview, "CHUNK", chunk)
+    table, ids = np.arange(10.0).reshape(5, 2).view(Rows), np.array([NOBODY, 7, NOBODY, 9, 10])
+    table.attrs = {"columns": ["x", "y"]}
+    saved: Any = SimpleNamespace(path=Path("c.h5"), head={})
+    paraview._write_saved(made, {"a": table, "a.id": ids}, saved)
+    assert made["NumberOfPoints"][...].tolist() == [3]
+    assert made["Points"][...].tolist() == [[2, 3, 0], [6, 7, 0], [8, 9, 0]]
+    assert made["PointData/id"][...].tolist() == [7, 9, 10]
+
+
+def test_a_field_in_a_checkpoint(made: Any) -> None:
+    """Catches cells of another size than the domain gives them, and a length that is none."""
+    field = {"u": np.arange(6.0).reshape(2, 3)}
+    saved: Any = SimpleNamespace(path=Path("c.h5"), head={"extent": [8.0, 3.0]})
+    paraview._write_saved(made, field, saved)
+    assert made.attrs["Spacing"].tolist() == [4.0, 1.0, 1.0] and "Points" not in made
+    older: Any = SimpleNamespace(path=Path("c.h5"), head={})
+    paraview._write_saved(made.create_group("older"), field, older)
+    assert made["older"].attrs["Spacing"].tolist() == [1.0, 1.0, 1.0]
+    wrong: Any = SimpleNamespace(path=Path("c.h5"), head={"extent": [8.0, -3.0]})
+    with pytest.raises(Unreadable, match="extent"):
+        paraview._write_saved(made.create_group("wrong"), field, wrong)
+
+
+def test_a_checkpoint_is_read_elsewhere_first_and_verified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a file that is shown whatever its hashes say, or that this process reads first."""
+    path, seen = tmp_path / "c.h5", list[Any]()
+    with h5py.File(path, "w") as file:
+        file.attrs["checkpoint"] = "{}"
+        file["state/u"] = np.zeros((2, 3))
+    saved: Any = SimpleNamespace(path=path, head={}, verify=lambda: seen.append("verified"))
+    monkeypatch.setattr(paraview, "read_checkpoint", lambda *_: seen.append("head") or saved)
+    monkeypatch.setattr(paraview, "read_rows", lambda *data: seen.append(len(data)))
+    monkeypatch.setattr(paraview, "require_survivable", lambda _, read: seen.append(read()))
+    target = paraview.write_paraview(path, path.with_suffix(".vtkhdf"))
+    assert seen == ["head", 1, None, "head", "verified"]
+    with h5py.File(target) as file:
+        assert file["VTKHDF/CellData/u"].shape == (3, 2)
 
 
 def test_points_of_a_trajectory(made: Any) -> None:

@@ -354,6 +354,39 @@ def test_times_of_all_parts() -> None:
     assert whole["first_step_at"] == 0
 
 
+def test_a_run_that_was_never_stopped() -> None:
+    """Mistake: other numbers, or another reason, because the record was joined with no other."""
+    only = parts()[0]
+    del only["stopped"]
+    found = joined([only])
+    assert isinstance(found, dict) and found.pop("parts") == 1
+    assert found == only
+    assert str(joined([only | {"valid": False}])).startswith("not valid: ")
+    two = [parts()[0] | {"valid": False}, parts()[1]]
+    assert str(joined(two)).startswith("part 0: not valid: ")
+
+
+def test_bytes_that_all_parts_have_staged() -> None:
+    """Mistake: bytes of the last part only, and a part that sent nothing through shared memory."""
+    some, path = parts(), {"path": "staged", "reason": "no GPU-aware MPI"}
+    some[0]["transport"] = path | {"staged_bytes": 40}
+    some[1]["transport"] = None
+    some[2]["transport"] = path | {"staged_bytes": 2}
+    whole = joined(some)
+    assert isinstance(whole, dict) and whole["transport"] == path | {"staged_bytes": 42}
+    some[0]["transport"] = path | {"staged_bytes": "many"}
+    assert joined(some)["transport"]["staged_bytes"] == 2  # type: ignore[index]
+
+
+def test_parts_that_have_computed_nothing() -> None:
+    """Mistake: a division by zero, or an imbalance of blocks that only send messages."""
+    idle = [part | {"compute_s": 0.0, "utilisation": 0.0, "imbalance": 1.0} for part in parts()]
+    for part in idle:
+        part["rounds"] = part["rounds"] | {"compute_s": [[0.0] * part["steps"]] * 2}
+    whole = joined(idle)
+    assert isinstance(whole, dict) and whole["imbalance"] == 1.0 and whole["compute_s"] == 0.0
+
+
 def test_parts_with_and_without_loads_of_rounds() -> None:
     """Mistake: an imbalance that is a mean over parts, whatever they compute."""
     some = parts()

@@ -130,5 +130,5 @@ def _times(parts: Sequence[Record]) -> Times:
         compute_s=computed,
         imbalance=slowest / computed if computed else 1.0,
         work=sum(part["rate"]["value"] * part["wall_s"] for part in parts),
-        unit=parts[-1]["rate"]["unit"],
+        unit=parts[0]["rate"]["unit"],
     )
