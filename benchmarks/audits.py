@@ -17,8 +17,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from common import in_turn, median, run, save
-
+from benchmarks.common import in_turn, median, run, save
 from miniapps.audit import checks_of
 from miniapps.drivers import outcome, serial
 from miniapps.drivers.audits import Auditor, Witness

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from common import interleaved, median, save
+from benchmarks.common import interleaved, median, save
 
 TRIALS = 3
 STEPS, WARMUP, FIRST, PERIOD = 300, 5, 10, 30

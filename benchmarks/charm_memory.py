@@ -24,8 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from common import RESULTS, in_turn, interleaved, median, printed, save, spread
-
+from benchmarks.common import RESULTS, in_turn, interleaved, median, printed, save, spread
 from miniapps.drivers.descriptor import program
 
 HERE = Path(__file__).parent

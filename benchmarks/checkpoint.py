@@ -26,8 +26,8 @@ from typing import Any
 
 import h5py
 import numpy as np
-from common import in_turn, interleaved, median, run, spread, write
 
+from benchmarks.common import in_turn, interleaved, median, run, spread, write
 from miniapps.contract import Piece
 from miniapps.drivers.shares import Extent, Share, hashed
 from miniapps.workbench.run.checkpoint import Hdf5Checkpoints, read_checkpoint

@@ -13,8 +13,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from common import table
-
+from benchmarks.common import table
 from miniapps.workbench.study.comm.campaign import CommCampaign
 from miniapps.workbench.study.comm.claims import Claim, Wanted
 from miniapps.workbench.study.comm.holding import RULE, of_claim, of_quantity

@@ -32,10 +32,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import environments
-from common import RESULTS, ROOT, median, table
-from common import revision as this_revision
-
+from benchmarks import environments
+from benchmarks.common import RESULTS, ROOT, median, table
+from benchmarks.common import revision as this_revision
 from miniapps.workbench.run.record import host, versions
 from miniapps.workbench.study.statistics import Interval, mean_interval
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from common import interleaved, median, save
+from benchmarks.common import interleaved, median, save
 
 TRIALS = 5
 PROBLEMS: dict[str, list[object]] = {

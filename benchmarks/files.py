@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from common import interleaved, save, table
-from messages import cost
+from benchmarks.common import interleaved, save, table
+from benchmarks.messages import cost
 
 STEPS = {64: 1000, 8192: 1000, 8_388_608: 20}  # by bytes of a message
 TRIALS = 5

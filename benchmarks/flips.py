@@ -18,8 +18,8 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from common import median, save
 
+from benchmarks.common import median, save
 from miniapps.drivers import serial
 from miniapps.drivers.engine import Runner
 from miniapps.drivers.outcome import Outcome

@@ -28,8 +28,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
 
-from common import RESULTS, write
-from gpu_cases import (
+from benchmarks.common import RESULTS, write
+from benchmarks.gpu_cases import (
     BARS,
     CONFIGURATIONS,
     CUPY,
@@ -43,7 +43,7 @@ from gpu_cases import (
     result,
     share_of_copy,
 )
-from gpu_rates import (
+from benchmarks.gpu_rates import (
     SWEEPS,
     blocks,
     copy_bytes_per_s,
@@ -57,8 +57,7 @@ from gpu_rates import (
     stencil,
     streams,
 )
-from gpu_validation import program
-
+from benchmarks.gpu_validation import program
 from miniapps.devices import backend as device
 
 TOTAL_S = 450.0  # no part begins after it; a part makes at most two runs

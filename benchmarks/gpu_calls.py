@@ -28,10 +28,10 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
-from common import RESULTS, table, write
-from gpu_host import CASES, Rounds, few
-from gpu_validation import program
 
+from benchmarks.common import RESULTS, table, write
+from benchmarks.gpu_host import CASES, Rounds, few
+from benchmarks.gpu_validation import program
 from miniapps.devices import backend
 
 GROUP, GROUPS = 20, 200  # calls, and groups of them

@@ -35,8 +35,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
-from gpu_validation import VALIDATION, kernel_cache, program, read, sources
-
+from benchmarks.gpu_validation import VALIDATION, kernel_cache, program, read, sources
 from miniapps.devices.cuda import driver_info as nvidia
 from miniapps.workbench import environment
 from miniapps.workbench.run.replaced import write_text

@@ -6,10 +6,10 @@ import json
 import sys
 from typing import Any
 
-from common import RESULTS
-from gpu_cases import FIGURE, FULL
 from matplotlib.figure import Figure
 
+from benchmarks.common import RESULTS
+from benchmarks.gpu_cases import FIGURE, FULL
 from miniapps.workbench.show.marks import blank_figure
 from miniapps.workbench.show.plots import COLOURS
 

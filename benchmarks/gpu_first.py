@@ -25,9 +25,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from gpu_validation import kernel_cache
-
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.gpu_validation import kernel_cache  # noqa: E402 - this project need not be installed
+
 WHEELS, VENV = ROOT / ".whl", ROOT / ".venv-gpu"
 LOGS = ROOT / "build" / "gpu-first"  # where $OUT is not set
 RESULTS = (
@@ -41,6 +43,7 @@ IMPORTED = "numba_cuda", "cuda.bindings", "mpi4py", "charm4py", "pytest_timeout"
 TOTAL_S, SPARE_S = 580.0, 100.0  # the time of a call; what the last step of a part may take
 PASSED, FAILED, NO_GPU = 0, 1, 2
 HAS_GPU = "from miniapps.devices.cuda.toolkit import chosen; print(chosen().missing() or '')"
+HAS_SANITIZER = "from benchmarks import gpu_check as c; print(c.sanitizer_program() or '')"
 CAN_IMPORT = f"import {', '.join(IMPORTED)}"
 
 
@@ -225,11 +228,7 @@ def same(one: Path, other: Path) -> bool:
 
 def left_out(name: str, python: str) -> bool:
     """Whether a part is left out because there is no sanitizer."""
-    program = "import sys; sys.path.append('benchmarks'); import gpu_check as c"
-    return (
-        name == SANITIZER
-        and not asked(python, f"{program}; print(c.sanitizer_program() or '')").stdout.strip()
-    )
+    return name == SANITIZER and not asked(python, HAS_SANITIZER).stdout.strip()
 
 
 def in_turn(names: list[str], out: Path | None, clock: Callable[[], float]) -> None:

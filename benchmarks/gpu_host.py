@@ -184,7 +184,7 @@ def in_stub(words: list[str]) -> dict[str, dict[str, float]]:
 
 def table_of(results: dict[str, dict[str, float]]) -> str:
     """The results as a Markdown table."""
-    from common import table
+    from benchmarks.common import table
 
     heads = "launches", "event records", "stream waits", "copies", "host waits", "allocations"
     rows = []
@@ -219,7 +219,7 @@ def main() -> int:
     if options.counts or options.case:
         print(json.dumps(results, indent=1))
         return 0
-    from common import write
+    from benchmarks.common import write
 
     write("gpu_host", results)
     print(table_of(results))

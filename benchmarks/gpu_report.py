@@ -7,8 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from common import table
-from gpu_cases import BARS, CONFIGURATIONS, DOUBLE, FIGURE, FULL, ODFS, SINGLE, in_words, pays_from
+from benchmarks.common import table
+from benchmarks.gpu_cases import (
+    BARS,
+    CONFIGURATIONS,
+    DOUBLE,
+    FIGURE,
+    FULL,
+    ODFS,
+    SINGLE,
+    in_words,
+    pays_from,
+)
 
 NOT = "not measured"
 PUBLISHED_MELT = Path(__file__).with_name("published_melt.json")

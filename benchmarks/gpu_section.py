@@ -8,9 +8,9 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from common import RESULTS, table
-from gpu_cases import CONFIGURATIONS, FULL, in_words
-from gpu_report import NOT, number
+from benchmarks.common import RESULTS, table
+from benchmarks.gpu_cases import CONFIGURATIONS, FULL, in_words
+from benchmarks.gpu_report import NOT, number
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "README.md"
 TITLE, NEXT = "## On one GPU\n", "\n## "

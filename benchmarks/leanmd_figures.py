@@ -9,10 +9,10 @@ from typing import Any
 
 import h5py
 import numpy as np
-from common import run
-from leanmd_baselines import lammps_rdf
 from scipy.spatial import cKDTree
 
+from benchmarks.common import run
+from benchmarks.leanmd_baselines import lammps_rdf
 from miniapps.drivers.timing import compute_per_pe
 from miniapps.workbench.show.captions import command_text, machine_text, problem_text, wrapped
 from miniapps.workbench.show.marks import blank_figure, draw_curve, finish_curves, upper_limit

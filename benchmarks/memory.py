@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from common import median, run, save
+from benchmarks.common import median, run, save
 
 TRIALS = 3
 SIZES = {"jacobi2d": ("8192x8192", "64x64"), "stencil3d": ("400x400x400", "16x16x16")}

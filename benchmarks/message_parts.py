@@ -26,9 +26,9 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from common import in_turn, median, printed, save
 from mpi4py import MPI
 
+from benchmarks.common import in_turn, median, printed, save
 from miniapps.audit import AuditPlan
 from miniapps.contract import Collect, Edge, Place, Post, checked_message
 from miniapps.decomposition import Layout

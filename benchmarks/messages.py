@@ -18,8 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from common import in_turn, median, printed, run, save
-
+from benchmarks.common import in_turn, median, printed, run, save
 from miniapps.drivers.charm.datagrams import transport_options
 from miniapps.drivers.mpi import DRIVER
 

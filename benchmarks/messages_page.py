@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from common import RESULTS, table
+from benchmarks.common import RESULTS, table
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/messages.md"
 NONE = "-"

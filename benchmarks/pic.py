@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from common import interleaved, median, run, save
-from pic_baselines import numba_loop, numpy_arrays, rate
 
+from benchmarks.common import interleaved, median, run, save
+from benchmarks.pic_baselines import numba_loop, numpy_arrays, rate
 from miniapps import apps
 from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device

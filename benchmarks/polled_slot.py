@@ -18,8 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from common import in_turn, printed, save, spread
-
+from benchmarks.common import in_turn, printed, save, spread
 from miniapps.drivers.charm import transport_options
 
 TRIALS = 7

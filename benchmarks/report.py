@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import gpu_host
-from common import RESULTS, table
-from gpu_report import PUBLISHED_MELT, number, section
+from benchmarks import gpu_host
+from benchmarks.common import RESULTS, table
+from benchmarks.gpu_report import PUBLISHED_MELT, number, section
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 HEAD = """# Performance

@@ -17,8 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from common import MINIAPPS, RESULTS, revision, write
-
+from benchmarks.common import MINIAPPS, RESULTS, revision, write
 from miniapps import apps
 
 PART = 2000  # schedules

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from common import median, run, save
+from benchmarks.common import median, run, save
 
 TRIALS = 7
 CONFIGURATIONS: dict[str, list[object]] = {

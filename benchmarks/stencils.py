@@ -14,9 +14,9 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from common import median, save
 from numba import njit
 
+from benchmarks.common import median, save
 from miniapps import kernels
 from miniapps.arrays import copied, ghosted
 from miniapps.kernels.halo.interface import Region

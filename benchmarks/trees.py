@@ -14,8 +14,7 @@ import subprocess
 import sys
 from typing import Any
 
-from common import MINIAPPS, RESULTS, save
-
+from benchmarks.common import MINIAPPS, RESULTS, save
 from miniapps.communication.file import FLAT, TREE
 from miniapps.communication.file.model import Line, broadcast_s, gather_s
 

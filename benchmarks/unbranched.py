@@ -12,8 +12,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from common import write
-
+from benchmarks.common import write
 from miniapps.devices.cpu.vectors import fma
 from miniapps.devices.cuda.unbranched import refining, refining_root
 

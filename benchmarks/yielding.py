@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from common import in_turn, run, save, spread
+from benchmarks.common import in_turn, run, save, spread
 
 TRIALS = 7  # the smallest and the largest ratio are a 98 % interval of the median
 KEEPS = "import os\nos.sched_yield = lambda: None\n"

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from canned_comm import PUBLISHED, TWO, record_of, replaced
 from support import ROOT
 
+from benchmarks import claims
 from miniapps.workbench.cli import main
 from miniapps.workbench.comm.spec import CommSpec
 from miniapps.workbench.exit_status import VALID
@@ -52,23 +51,13 @@ def written_of(spec: CommSpec, trial: int) -> dict[str, Any]:
 
 
 @pytest.fixture
-def claims(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The module, from the folder of benchmarks."""
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    import claims
-
-    yield claims
-    sys.modules.pop("claims")
-
-
-@pytest.fixture
 def canned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Any]:
     """As `canned_comm.replaced`."""
     return replaced(monkeypatch, tmp_path)
 
 
 @pytest.fixture
-def page(claims: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """``page(name, text, stated)``: a page of one study; its launches are canned."""
 
     def written(name: str, text: str, stated: dict[str, str]) -> str:
@@ -86,12 +75,12 @@ def page(claims: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.slow
-def test_the_page_is_the_one_that_the_command_writes(claims: ModuleType) -> None:
+def test_the_page_is_the_one_that_the_command_writes() -> None:
     """Catches numbers edited by hand, and a page that is older than its studies or campaigns."""
     assert claims.PAGE.read_text() == claims.page(), "run `python benchmarks/claims.py`"
 
 
-def test_every_claim_says_what_two_cores_can_test(claims: ModuleType) -> None:
+def test_every_claim_says_what_two_cores_can_test() -> None:
     """Catches a study or a claim that the page leaves out, and one that is no more."""
     files = (ROOT / "studies").glob("*.toml")
     studies = {path.stem for path in files if table_of(path).get("kind") == "comm"}
@@ -103,9 +92,7 @@ def test_every_claim_says_what_two_cores_can_test(claims: ModuleType) -> None:
             assert claims.what_two_cores_test(study, claim) in known.values()
 
 
-def test_a_campaign_fills_its_column(
-    claims: ModuleType, canned: Any, page: Any, tmp_path: Path
-) -> None:
+def test_a_campaign_fills_its_column(canned: Any, page: Any, tmp_path: Path) -> None:
     """Catches values of another claim, published numbers that are lost, and no campaign at all."""
     canned()
     text = page("two", TWO, {"touch": "yes", "rate": "no: one core"})

@@ -11,10 +11,7 @@ from typing import Any
 import pytest
 import support
 
-with pytest.MonkeyPatch.context() as patch:
-    patch.syspath_prepend(support.ROOT / "benchmarks")
-    import compare
-    import compare_kernels
+from benchmarks import compare, compare_kernels
 
 # Echo that sleeps with messages of 64 bytes, and counts wrongly with messages of 128.
 CHANGED = """

@@ -14,6 +14,26 @@ import support
 from drawn import lines, text_of
 from figure_faults import faults
 
+from benchmarks import gpu_cases as cases
+from benchmarks import gpu_figure
+from benchmarks.array_baselines import forces_by_arrays, push_by_arrays, sweep_by_arrays
+from benchmarks.gpu_bench import Part, compared, measure, parts
+from benchmarks.gpu_cases import (
+    BARS,
+    CONFIGURATIONS,
+    CUPY,
+    DOUBLE,
+    FULL,
+    ODFS,
+    SINGLE,
+    in_words,
+    pays_from,
+    result,
+)
+from benchmarks.gpu_figure import figure
+from benchmarks.gpu_rates import FLOATS, SWEEPS, fields, pushing
+from benchmarks.gpu_report import section
+from benchmarks.leanmd_baselines import melted
 from miniapps import kernels
 from miniapps.devices.backend import Device
 from miniapps.kernels.halo.interface import box
@@ -21,11 +41,6 @@ from miniapps.kernels.leanmd.units import FORCE_UNIT
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 TINY_S = 280.0
-
-
-@pytest.fixture(autouse=True)
-def _benchmarks_import_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(BENCHMARKS)
 
 
 def script(name: str, *arguments: str, **env: str) -> Any:
@@ -48,8 +63,6 @@ def test_no_results_without_a_gpu() -> None:
 
 def kept(todo: list[Any], **how: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Results of parts, and what was kept after each of them."""
-    from gpu_bench import measure
-
     steps: list[dict[str, Any]] = []
     return measure(
         todo, lambda results: steps.append(json.loads(json.dumps(results))), **how
@@ -58,8 +71,6 @@ def kept(todo: list[Any], **how: Any) -> tuple[dict[str, Any], list[dict[str, An
 
 def test_a_part_that_fails_ends_no_other() -> None:
     """Catches results that are lost with the part that fails, and failures that nobody learns."""
-    from gpu_bench import Part
-    from gpu_cases import DOUBLE
 
     def fails() -> float:
         raise ValueError("no memory")
@@ -81,8 +92,6 @@ def test_a_part_that_fails_ends_no_other() -> None:
 
 def test_parts_for_which_no_time_is_left_fail() -> None:
     """Catches a benchmark that takes longer than it may, and parts that are left out in silence."""
-    from gpu_bench import Part
-
     times = iter([0.0, 0.0, 5.0, 11.0, 12.0])
     todo = [Part((name,), lambda: 1.0) for name in "abcd"]
     results, _ = kept(todo, clock=lambda: next(times), total_s=10.0)
@@ -104,15 +113,11 @@ def test_parts_for_which_no_time_is_left_fail() -> None:
 )
 def test_results(name: str, per_s: float, copied: float | None, word: str) -> None:
     """Catches a kernel below its bar that passes, and a bar of another card's memory."""
-    from gpu_cases import result
-
     assert result(name, per_s, copied) == word
 
 
 def test_where_a_gpu_pays() -> None:
     """Catches a size above which the GPU is slower again, or was not measured."""
-    from gpu_cases import pays_from
-
     speeds = {
         size: {"cpu": 1.0, "gpu": gpu} for size, gpu in zip("abcd", (2, 0.5, 1, 3), strict=True)
     }
@@ -123,10 +128,6 @@ def test_where_a_gpu_pays() -> None:
 
 def test_every_part_has_a_row_in_the_page() -> None:
     """Catches parts that are measured and never shown, and rows for which nothing is measured."""
-    import gpu_cases as cases
-    from gpu_bench import parts
-    from gpu_rates import SWEEPS
-
     paths = [part.path for part in parts(None, cases.FULL, simulated=False)]
     assert len(set(paths)) == len(paths)
     rates = {path[1] for path in paths if path[0] == "rates"}
@@ -151,9 +152,6 @@ def test_every_part_has_a_row_in_the_page() -> None:
 
 def canned() -> dict[str, Any]:
     """Results as on a GPU where every kernel is twice as fast as it must be."""
-    from gpu_bench import compared
-    from gpu_cases import BARS, CONFIGURATIONS, CUPY, DOUBLE, FULL, ODFS, SINGLE, in_words
-
     passes = {
         name: bar.passes * (4e12 / bar.bytes_each if bar.bytes_each else 1e9)
         for name, bar in BARS.items()
@@ -190,9 +188,6 @@ def cells(page: str, name: str) -> list[str]:
 
 def test_page_says_what_was_measured_and_no_more() -> None:
     """Catches a table with numbers that nobody measured, or without those that somebody did."""
-    from gpu_cases import BARS
-    from gpu_report import section
-
     empty, full = section(None), section(canned())
     heads = ("| kernel", "| app", "| configuration", "| size", "| ---")
     rows = [x for x in empty.splitlines() if x.startswith("| ") and not x.startswith(heads)]
@@ -209,8 +204,6 @@ def test_page_says_what_was_measured_and_no_more() -> None:
 
 def test_page_of_a_run_of_which_parts_failed() -> None:
     """Catches a page that is not made because a number is missing, or says nothing of it."""
-    from gpu_report import section
-
     document = canned()
     results = document["results"]
     del results["copy_bytes_per_s"], results["kernels"]["jacobi2d"], results["blocks"]["serial"]
@@ -224,9 +217,6 @@ def test_page_of_a_run_of_which_parts_failed() -> None:
 @pytest.mark.slow
 def test_figure_shows_every_kernel_and_app() -> None:
     """Catches a figure that leaves out a kernel with a share, a configuration or an app."""
-    from gpu_cases import BARS, CONFIGURATIONS, FULL
-    from gpu_figure import figure
-
     drawn = figure(canned())
     assert faults(drawn, ["A GPU", "share of a copy", "CPU, 8 ranks", *FULL["sizes"]]) == []
     shares, configurations, *panels = [axes for part in drawn.subfigs for axes in part.axes]
@@ -239,8 +229,6 @@ def test_figure_shows_every_kernel_and_app() -> None:
 
 def test_figure_shows_the_values() -> None:
     """Catches bars of another kernel, rates in another unit, CPU and GPU exchanged."""
-    from gpu_figure import figure
-
     document = canned()
     results = document["results"]
     for n, (kernel, blocks) in enumerate(
@@ -274,8 +262,6 @@ def test_figure_shows_the_values() -> None:
 @pytest.mark.slow
 def test_figure_needs_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a figure of nothing."""
-    import gpu_figure
-
     monkeypatch.setattr(gpu_figure, "RESULTS", tmp_path)
     monkeypatch.setattr(gpu_figure, "FIGURE", tmp_path / "gpu.png")
     assert gpu_figure.main() == 2 and not (tmp_path / "gpu.png").exists()
@@ -289,9 +275,6 @@ def test_figure_needs_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("app", ["jacobi2d", "stencil3d"])
 def test_sweep_by_arrays_is_that_of_the_kernel(app: str) -> None:
     """Catches a baseline that computes something else."""
-    from array_baselines import sweep_by_arrays
-    from gpu_rates import fields
-
     shape = {"jacobi2d": (9, 7), "stencil3d": (5, 7, 6)}[app]
     old, new, region = fields(Device(), shape, 1, "float64")
     kernels.load(app, "cpu").sweep(old, new, *region)
@@ -313,9 +296,6 @@ def new_with(new: np.ndarray, around: np.ndarray, region: Any, ghosts: Any) -> n
 
 def test_push_by_arrays_is_that_of_the_kernel() -> None:
     """Catches a baseline that computes something else."""
-    from array_baselines import push_by_arrays
-    from gpu_rates import FLOATS, pushing
-
     block = pushing("cpu", 12, 200)
     mine = block.particles
     columns = tuple(getattr(mine, name)[: mine.count].copy() for name in FLOATS)
@@ -329,9 +309,6 @@ def test_push_by_arrays_is_that_of_the_kernel() -> None:
 
 def test_forces_by_arrays_are_those_of_the_kernels() -> None:
     """Catches a baseline that computes something else, and fewer cells than it can tell apart."""
-    from array_baselines import forces_by_arrays
-    from leanmd_baselines import melted
-
     block = melted((5, 5, 5), 30, Device())
     atoms, problem = block.atoms, block.problem
     position = atoms.own("position")

@@ -5,7 +5,6 @@ After a change that costs more on purpose, ``make gpu-budget`` writes the new co
 
 from __future__ import annotations
 
-import importlib
 import json
 import pickle
 from pathlib import Path
@@ -18,6 +17,8 @@ import pytest
 import skips
 import support
 from numba import cuda
+
+from benchmarks import gpu_loops
 
 VECTORS = "void(float64[::1], float64[::1], float64[::1])"
 
@@ -33,13 +34,6 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, gpu_bu
         (folder / "code").write_bytes(pickle.dumps(gpu_budget.code_of(of_today)))
 
     return pickle.loads((support.made_once(tmp_path_factory, "code", make) / "code").read_bytes())
-
-
-@pytest.fixture
-def gpu_loops(toolkit: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """`benchmarks/gpu_loops.py`."""
-    monkeypatch.syspath_prepend(str(gpu_budget.ROOT / "benchmarks"))
-    return importlib.import_module("gpu_loops")
 
 
 @pytest.fixture
@@ -217,7 +211,7 @@ def test_a_log_that_tells_nothing_is_an_error():
 
 
 @pytest.mark.slow
-def test_float32_forces_make_few_slow_operations(gpu_loops):
+def test_float32_forces_make_few_slow_operations(toolkit):
     """Catches conversions that return: a multiprocessor makes 16 of them while it makes 128 sums.
 
     Of the loop for four entries of a list; with three more per pair it was slower than float64.
@@ -230,7 +224,7 @@ def test_float32_forces_make_few_slow_operations(gpu_loops):
     assert made["loads"] == 8 and made["slow"] <= 16 and made["float64"] == 0
 
 
-def test_loops_are_found_in_machine_code(toolkit, gpu_loops):
+def test_loops_are_found_in_machine_code(toolkit):
     """Catches a reader of branches that finds no loop, or another one."""
 
     def summed(a, b, out):

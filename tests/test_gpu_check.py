@@ -5,31 +5,17 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
-from types import ModuleType
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import support
 
+from benchmarks import gpu_check as check
+from benchmarks import gpu_validation as validation
+
 GPU = {"name": "NVIDIA H200", "memory_bytes": 2**37, "driver": "580.65.06", "cuda": "13.0"}
 CLEAN = "========= ERROR SUMMARY: 0 errors\n"
-
-
-@pytest.fixture(scope="module")
-def check() -> Iterator[ModuleType]:
-    """The script."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(support.ROOT / "benchmarks")
-        import gpu_check
-
-        yield gpu_check
-
-
-@pytest.fixture
-def validation(check) -> ModuleType:
-    """The module that reads what the script writes."""
-    return sys.modules["gpu_validation"]
 
 
 class Machine:
@@ -37,8 +23,8 @@ class Machine:
 
     latest: Machine
 
-    def __init__(self, check: ModuleType, wrong: dict[str, Any] | None = None) -> None:
-        self.check, self.wrong, self.commands = check, wrong or {}, []
+    def __init__(self, wrong: dict[str, Any] | None = None) -> None:
+        self.wrong, self.commands = wrong or {}, []
         Machine.latest = self
 
     def __call__(self, command: list[str], limit_s: float) -> Any:
@@ -46,11 +32,11 @@ class Machine:
         self.commands.append(" ".join(command))
         for words, answer in self.wrong.items():
             if words in self.commands[-1]:
-                return answer if isinstance(answer, self.check.Done) else self.run(command, answer)
+                return answer if isinstance(answer, check.Done) else self.run(command, answer)
         if "pytest" in command:
-            return self.check.Done(0, "....\n57 passed, 1 warning in 12.3s\n")
+            return check.Done(0, "....\n57 passed, 1 warning in 12.3s\n")
         if "--tool" in command:
-            return self.check.Done(0, "", CLEAN)
+            return check.Done(0, "", CLEAN)
         return self.run(command, {})
 
     def run(self, command: list[str], values: dict[str, Any]) -> Any:
@@ -64,23 +50,23 @@ class Machine:
             "oversubscribed": False,
             "migrations": 7 * ("Rotate" in command),
         }
-        return self.check.Done(0, json.dumps(usual | values) + "\n")
+        return check.Done(0, json.dumps(usual | values) + "\n")
 
 
 @pytest.fixture
-def checked(check, tmp_path, capsys, monkeypatch) -> Callable[..., tuple[int, Any, str]]:
+def checked(tmp_path, capsys, monkeypatch) -> Callable[..., tuple[int, Any, str]]:
     """``checked(wrong)``: exit status, what was written, what was printed."""
     monkeypatch.setattr(check, "sanitizer_program", lambda: "compute-sanitizer")
 
     def run(wrong: dict[str, Any] | None = None) -> tuple[int, Any, str]:
         file = tmp_path / "gpu-validation.json"
-        status = check.main(Machine(check, wrong), GPU, file)
+        status = check.main(Machine(wrong), GPU, file)
         return status, json.loads(file.read_text()), capsys.readouterr().out
 
     return run
 
 
-def test_all_is_checked_and_written_down(check, checked, validation):
+def test_all_is_checked_and_written_down(checked):
     """Catches an app, a driver or a tool that is left out, and a file without what it rests on."""
     status, written, said = checked()
     assert status == 0, said
@@ -106,7 +92,7 @@ def test_all_is_checked_and_written_down(check, checked, validation):
 
 
 @pytest.mark.slow
-def test_commands_are_those_of_the_program(check):
+def test_commands_are_those_of_the_program():
     """Catches a command that the program does not know: each is tried as far as its launch."""
     commands = [step.command for step in check.steps(sys.executable, "compute-sanitizer", 2)]
     words = [command[command.index("run") :] for command in commands if "run" in command]
@@ -196,7 +182,7 @@ FAILING = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", FAILING)
-def test_a_failure_is_reported_and_does_not_end_it(what, check, checked):
+def test_a_failure_is_reported_and_does_not_end_it(what, checked):
     """Catches a check that cannot fail, and a failure after which nothing else is tried."""
     where, answer, words = FAILING[what]
     answer = check.Done(*answer) if isinstance(answer, tuple) else answer
@@ -209,7 +195,7 @@ def test_a_failure_is_reported_and_does_not_end_it(what, check, checked):
     assert len(written["failures"]) <= len(check.WATCHED)
 
 
-def test_without_a_sanitizer_nobody_is_told_that_it_found_nothing(check, checked, monkeypatch):
+def test_without_a_sanitizer_nobody_is_told_that_it_found_nothing(checked, monkeypatch):
     """Catches a missing program that counts as one that found no errors."""
     monkeypatch.setattr(check, "sanitizer_program", lambda: None)
     missing = check.Done(127, "", "No such file or directory")
@@ -218,9 +204,9 @@ def test_without_a_sanitizer_nobody_is_told_that_it_found_nothing(check, checked
     assert set(written["sanitizer"].values()) == {"compute-sanitizer not found"}
 
 
-def test_what_there_is_no_time_for_counts_as_failed(check):
+def test_what_there_is_no_time_for_counts_as_failed():
     """Catches a check that ends early, or never, and calls what it has not seen right."""
-    machine, times, said, kept = Machine(check), iter(range(0, 10_000, 50)), [], []
+    machine, times, said, kept = Machine(), iter(range(0, 10_000, 50)), [], []
     todo, found = list(check.steps("python", "compute-sanitizer", 4)), check.Findings()
     clock = lambda: float(next(times))  # noqa: E731
     check.check(todo, machine, found, kept.append, 520.0, clock, said.append)
@@ -231,7 +217,7 @@ def test_what_there_is_no_time_for_counts_as_failed(check):
 
 
 @pytest.mark.slow
-def test_a_second_call_goes_on_where_the_first_ended(check, checked, monkeypatch):
+def test_a_second_call_goes_on_where_the_first_ended(checked, monkeypatch):
     """Catches what has passed and is done again, and what has not and is left out."""
     status, first, _ = checked({"racecheck": check.Done(9, "", "SUMMARY: 1 error")})
     assert status == 1 and not first["passed"] and "racecheck pic" not in first["done"]
@@ -249,7 +235,7 @@ def test_a_second_call_goes_on_where_the_first_ended(check, checked, monkeypatch
         assert len(Machine.latest.commands) == len(second["done"]), name
 
 
-def test_generated_files_are_no_part_of_the_program(validation, tmp_path):
+def test_generated_files_are_no_part_of_the_program(tmp_path):
     """Catches a validation that begins anew because an emulated kernel has been written."""
     for name in ("tests/gpu/a.py", "tests/gpu/__pycache__/emulated/b.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -258,7 +244,7 @@ def test_generated_files_are_no_part_of_the_program(validation, tmp_path):
         assert (validation.program(tmp_path) == before) is ("__pycache__" in name)
 
 
-def test_no_run_that_failed_is_what_others_are_compared_with(check, checked):
+def test_no_run_that_failed_is_what_others_are_compared_with(checked):
     """Catches states of two kinds in one validation that has passed, and rates of failed runs."""
     odd = "leanmd --preset large --dtype float32 --json - --driver mpi"
     record = {"device": "cpu", "valid": True, "state_hash": "A", "rate": 1, "migrations": 0}
@@ -275,13 +261,13 @@ def test_no_run_that_failed_is_what_others_are_compared_with(check, checked):
 
 
 @pytest.mark.parametrize("said", ["3", "null", "[]", "{}", "{", ""])
-def test_what_is_no_record_does_not_end_it(check, checked, said):
+def test_what_is_no_record_does_not_end_it(checked, said):
     """Catches a traceback that ends the whole check."""
     status, written, _ = checked({"run pic --preset large": check.Done(0, said)})
     assert status == 1 and written["failures"][0].startswith("pic cpu: status 0")
 
 
-def test_a_file_that_cannot_be_read_is_said_in_a_line(validation, tmp_path):
+def test_a_file_that_cannot_be_read_is_said_in_a_line(tmp_path):
     """Catches a traceback where a file was cut off."""
     file = tmp_path / "gpu-validation.json"
     file.write_text('{"date":')
@@ -289,7 +275,7 @@ def test_a_file_that_cannot_be_read_is_said_in_a_line(validation, tmp_path):
         validation.read(file)
 
 
-def test_all_of_the_program_counts(validation, tmp_path):
+def test_all_of_the_program_counts(tmp_path):
     """Catches a driver, an app or a test that changes between two calls of one validation."""
     for folder in validation.PROGRAM:
         (tmp_path / folder).mkdir(parents=True)
@@ -303,7 +289,7 @@ def test_all_of_the_program_counts(validation, tmp_path):
     assert len(seen) == len(validation.PROGRAM) + 2
 
 
-def test_a_check_that_was_cut_off_has_not_passed(check, tmp_path):
+def test_a_check_that_was_cut_off_has_not_passed(tmp_path):
     """Catches a validation whose last steps nobody made, taken for one that passed."""
 
     class CutOff(BaseException):
@@ -317,22 +303,22 @@ def test_a_check_that_was_cut_off_has_not_passed(check, tmp_path):
 
     file = tmp_path / "gpu-validation.json"
     with pytest.raises(CutOff):
-        check.main(Ending(check), GPU, file)
+        check.main(Ending(), GPU, file)
     written = json.loads(file.read_text())
     assert len(written["done"]) == 20 and written["passed"] is False
     assert written["failures"] == ["it has not ended"]
 
 
-def test_without_a_gpu_nothing_is_written(check, monkeypatch, capsys, tmp_path):
+def test_without_a_gpu_nothing_is_written(monkeypatch, capsys, tmp_path):
     """Catches a validation that took place on no GPU."""
     monkeypatch.setattr(check, "device", lambda: None)
     file = tmp_path / "gpu-validation.json"
-    assert check.main(Machine(check), None, file) == 2
+    assert check.main(Machine(), None, file) == 2
     assert len(capsys.readouterr().out.splitlines()) == 1
     assert not file.exists()
 
 
-def test_commands_really_run_and_are_ended_in_time(check):
+def test_commands_really_run_and_are_ended_in_time():
     """Catches a runner that hangs, loses output, or takes a missing program for a traceback."""
     program = [sys.executable, "-c", "import miniapps, sys; print(1); sys.exit(4)"]
     assert check.execute(program, 60.0) == (4, "1\n", "")
@@ -369,7 +355,7 @@ FILES = {
 
 
 @pytest.fixture
-def line(validation, tmp_path) -> Callable[..., str]:
+def line(tmp_path) -> Callable[..., str]:
     """``line({file: text})``: the line printed if files were changed after a validation."""
 
     def write(texts: dict[str, str]) -> None:
@@ -422,7 +408,7 @@ def test_new_files_count(line):
     assert line({"kernels/new/gpu.py": ""}).endswith("changed files: kernels/new/gpu.py")
 
 
-def test_what_is_said_to_be_in_no_kernel_is_in_none(validation):
+def test_what_is_said_to_be_in_no_kernel_is_in_none():
     """Catches a file whose functions go into machine code and whose changes nobody counts."""
     for name in validation.IN_NO_KERNEL:
         text = source(name)
@@ -438,7 +424,7 @@ def source(name: str) -> str:
     return (support.ROOT / name).read_text()
 
 
-def test_every_kernel_is_counted(validation):
+def test_every_kernel_is_counted():
     """Catches a list of kernels that is not that of the program."""
     names = validation.kernels()
     assert "miniapps.kernels.jacobi2d.gpu._sweep" in names and len(names) > 50
@@ -452,7 +438,7 @@ def test_a_failed_validation_is_told_as_one(line):
     assert line(passed=False).endswith("which FAILED (2 checks)")
 
 
-def test_that_there_never_was_a_validation_is_told(validation, tmp_path):
+def test_that_there_never_was_a_validation_is_told(tmp_path):
     """Catches silence where no kernel was ever run on a GPU."""
     assert validation.read(tmp_path / "missing.json") is None
     assert "none of 3 was ever validated on a GPU" in validation.line(None, {}, NAMES)

@@ -7,13 +7,15 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
 import support
+
+from benchmarks import gpu_bench, gpu_check, gpu_first, gpu_inventory
 
 BENCHMARKS = support.ROOT / "benchmarks"
 RESULT = "benchmarks/gpu-validation.json"
@@ -30,25 +32,10 @@ SCRIPTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def scripts() -> Iterator[SimpleNamespace]:
-    """The scripts, as modules."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(BENCHMARKS)
-        import gpu_bench
-        import gpu_check
-        import gpu_first
-        import gpu_inventory
-
-        yield SimpleNamespace(
-            first=gpu_first, check=gpu_check, bench=gpu_bench, inventory=gpu_inventory
-        )
-
-
 @pytest.fixture
-def first(scripts, tmp_path, monkeypatch) -> ModuleType:
+def first(tmp_path, monkeypatch) -> ModuleType:
     """The script in a tree of its own, whose parts add a letter to a result, fail or hang."""
-    module = scripts.first
+    module = gpu_first
     tree = tmp_path / "tree"
     (tree / "benchmarks").mkdir(parents=True)
     for name, text in SCRIPTS.items():
@@ -213,21 +200,21 @@ def required() -> set[str]:
     return {line.replace(">", "=").split("=")[0] for line in lines if line[:1] not in ("", "#")}
 
 
-def test_what_is_carried_is_what_the_inventory_looks_for(scripts):
+def test_what_is_carried_is_what_the_inventory_looks_for():
     """Catches a package that nobody carries and that an image is not said to have."""
-    assert set(scripts.inventory.CARRIED) <= required()
-    assert not set(scripts.inventory.FROM_IMAGE) & required()
+    assert set(gpu_inventory.CARRIED) <= required()
+    assert not set(gpu_inventory.FROM_IMAGE) & required()
     page = (support.ROOT / "docs" / "gpu-checks.md").read_text()
     spoken = {"numpy": "NumPy", "numba": "Numba", "scipy": "SciPy", "cupy-cuda13x": "CuPy"}
-    for name in scripts.inventory.FROM_IMAGE:
+    for name in gpu_inventory.FROM_IMAGE:
         assert spoken.get(name, name) in page, name
 
 
-def test_the_inventory_names_what_is_missing(scripts):
+def test_the_inventory_names_what_is_missing():
     """Catches packages that fail to load, and are found in the first kernel."""
-    (missing,) = scripts.inventory.packages({"some": "no_such_package"})
+    (missing,) = gpu_inventory.packages({"some": "no_such_package"})
     assert missing.missing and "ModuleNotFoundError" in missing.words
-    assert scripts.inventory.old((12, 8)) and not scripts.inventory.old((13, 0))
+    assert gpu_inventory.old((12, 8)) and not gpu_inventory.old((13, 0))
 
 
 @pytest.mark.slow
@@ -244,13 +231,13 @@ def test_the_inventory_needs_no_gpu():
 # Check and benchmark in parts --------------------------------------------------------------------
 
 
-def test_parts_are_steps_of_the_check(scripts):
+def test_parts_are_steps_of_the_check():
     """Catches a part that selects no step, and parts that are not in the order of the check."""
-    steps = [step.name for step in scripts.check.steps("python", "compute-sanitizer", 2)]
-    for part in scripts.first.PARTS.values():
+    steps = [step.name for step in gpu_check.steps("python", "compute-sanitizer", 2)]
+    for part in gpu_first.PARTS.values():
         if "--steps" in part.words:
             begin = part.words[part.words.index("--steps") + 1]
-            chosen = [name for name in steps if scripts.check.selects(begin, name)]
+            chosen = [name for name in steps if gpu_check.selects(begin, name)]
             assert chosen, part
             assert chosen[0] in steps[:4], "it comes late"
             assert len(chosen) <= 2, "it takes long"
@@ -259,9 +246,9 @@ def test_parts_are_steps_of_the_check(scripts):
 GPU = {"name": "NVIDIA H200", "memory_bytes": 2**37, "driver": "580.65.06", "cuda": "13.0"}
 
 
-def test_some_steps_are_made_and_the_check_goes_on_after_them(scripts, tmp_path, monkeypatch):
+def test_some_steps_are_made_and_the_check_goes_on_after_them(tmp_path, monkeypatch):
     """Catches a check of some steps that counts as a whole one, and steps that are repeated."""
-    check, file, made = scripts.check, tmp_path / "gpu-validation.json", []
+    check, file, made = gpu_check, tmp_path / "gpu-validation.json", []
     step = lambda name: check.Step(name, [name], 9.0, lambda done, found: None)  # noqa: E731
     monkeypatch.setattr(check, "steps", lambda *words: map(step, ("first", "tests", "last")))
 
@@ -278,25 +265,25 @@ def test_some_steps_are_made_and_the_check_goes_on_after_them(scripts, tmp_path,
 
 
 @pytest.fixture
-def measured(scripts) -> Callable[..., list[str]]:
+def measured() -> Callable[..., list[str]]:
     """``measured(before)``: the parts that are measured after earlier results."""
-    part, made = scripts.bench.Part, []
+    part, made = gpu_bench.Part, []
 
     def measure(before: dict[str, Any]) -> list[str]:
         made.clear()
         todo = [part(("rates", name), lambda name=name: made.append(name)) for name in "abc"]
-        scripts.bench.measure(todo, lambda results: None, before=before)
+        gpu_bench.measure(todo, lambda results: None, before=before)
         return made
 
     return measure
 
 
-def test_the_benchmark_goes_on_where_it_ended(scripts, tmp_path, measured):
+def test_the_benchmark_goes_on_where_it_ended(tmp_path, measured):
     """Catches parts that are measured twice, and rates of another program or GPU."""
     file, now = tmp_path / "gpu.json", {"device": "A", "program": "1"}
 
     def earlier(resume: bool = False, **other: str) -> list[str]:
-        return measured(scripts.bench.earlier(now | other, resume, file))
+        return measured(gpu_bench.earlier(now | other, resume, file))
 
     assert earlier() == ["a", "b", "c"]
     results = now | {"rates": {"b": 2.0}, "failures": {"rates: a": "x"}, "complete": False}

@@ -19,6 +19,7 @@ import pytest
 import skips
 import support
 
+from benchmarks import environments
 from miniapps import apps, drivers
 from miniapps.drivers import descriptor
 from miniapps.parameters import InputError
@@ -26,10 +27,6 @@ from miniapps.workbench import demo, verify
 from miniapps.workbench.cli import build_parser, main
 from miniapps.workbench.study import command
 from miniapps.workbench.study.options import study_of
-
-with pytest.MonkeyPatch.context() as patch:
-    patch.syspath_prepend(support.ROOT / "benchmarks")
-    import environments
 
 MAKE = shutil.which("make") or "make"
 REAL = f'exec {sys.executable} "$@"'

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from types import ModuleType
 from typing import Any
 
 import pytest
-from support import ROOT
 
-MODULES = ("messages_page", "charm_memory", "polled_slot", "messages", "common")
-
-
-@pytest.fixture
-def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The module, from the folder of benchmarks."""
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    import messages_page
-
-    yield messages_page
-    for name in MODULES:
-        sys.modules.pop(name, None)
+from benchmarks import messages_page as page
+from benchmarks.charm_memory import compared
+from benchmarks.polled_slot import RUNS, passed, results
 
 
-def test_the_tables_are_those_of_the_results(page: ModuleType) -> None:
+def test_the_tables_are_those_of_the_results() -> None:
     """Catches numbers edited by hand, and results that the page does not have yet."""
     text = page.PAGE.read_text()
     assert text == page.page(text), "run `python benchmarks/messages_page.py`"
 
 
-def test_a_changed_number_is_written_again(page: ModuleType) -> None:
+def test_a_changed_number_is_written_again() -> None:
     """Catches a table that is not found, and one that is left out of the page."""
     text = page.PAGE.read_text()
     for _, columns, _ in page.TABLES:
@@ -46,10 +33,8 @@ def record_of(seconds: float, **more: Any) -> dict[str, Any]:
     return {"wall_s": seconds, "steps": 10, "state_hash": "a", "disturbance": disturbance} | more
 
 
-def test_apps_are_compared_run_by_run(page: ModuleType) -> None:
+def test_apps_are_compared_run_by_run() -> None:
     """Catches a ratio of medians, bounds of another path, and a disturbance that is lost."""
-    from charm_memory import compared
-
     worse = {"waited": 0.2, "steal": None}
     records = {
         "mpi": [record_of(1.0), record_of(2.0), record_of(4.0)],
@@ -70,7 +55,7 @@ def test_apps_are_compared_run_by_run(page: ModuleType) -> None:
         compared("an app", records)
 
 
-def test_tried_options_stand_beside_each_other(page: ModuleType) -> None:
+def test_tried_options_stand_beside_each_other() -> None:
     """Catches a ratio in the column of another app, and one that only one app has."""
     first, second = ({"median": n, "low": n, "high": n} for n in (1.0, 2.0))
     found = {"one": {"ODF 8": first}, "other": {"ODF 8": second, "skin": first}}
@@ -79,10 +64,8 @@ def test_tried_options_stand_beside_each_other(page: ModuleType) -> None:
     assert "| skin | - | 1.00 [1.00, 1.00] |" in text
 
 
-def test_a_way_counts_each_number_once(page: ModuleType) -> None:
+def test_a_way_counts_each_number_once() -> None:
     """Catches the time of a round trip for one way, and a ratio that is upside down."""
-    from polled_slot import RUNS, results
-
     run = {"seconds": 0.002, "came": 100, "works": 400, "looks": 20}
     found = results({name: [run] for name in RUNS})
     assert found["one way: slot, busy, us"]["median"] == 10
@@ -95,9 +78,7 @@ def test_a_way_counts_each_number_once(page: ModuleType) -> None:
 
 @pytest.mark.launch
 @pytest.mark.parametrize("way", ["slot", "message"])
-def test_numbers_pass_between_two_pes(page: ModuleType, way: str) -> None:
+def test_numbers_pass_between_two_pes(way: str) -> None:
     """Catches a word that the other PE does not see, and a program that does not end."""
-    from polled_slot import passed
-
     found = passed(way, "0", 5)
     assert found["came"] == 5 and found["works"] > 0 and (found["looks"] > 0) == (way == "slot")

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-import support
+from benchmarks import gpu_section, report
 
 
-def test_the_page_has_what_the_results_say(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_has_what_the_results_say() -> None:
     """Catches results without their numbers on the page, and numbers that were written by hand."""
-    monkeypatch.syspath_prepend(support.ROOT / "benchmarks")
-    import report
-
     assert report.PAGE.read_text() == report.page()
 
 
-def test_the_section_on_a_gpu_has_what_the_results_say(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_section_on_a_gpu_has_what_the_results_say() -> None:
     """Catches rates on GPUs that were written by hand, and results that the page does not show."""
-    monkeypatch.syspath_prepend(support.ROOT / "benchmarks")
-    import gpu_section
-
     written = gpu_section.PAGE.read_text()
     assert written == gpu_section.page() and gpu_section.TITLE in written

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from time import sleep
 from typing import Any
 
@@ -10,18 +9,13 @@ import numpy as np
 import of_day
 import pytest
 
+from benchmarks import gpu_bench, gpu_rates
 from miniapps.devices import backend as device
-
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.mark.slow
 def test_every_kernel_is_measured_and_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches kernels without a rate, and rates of kernels with other bits."""
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    import gpu_bench
-    import gpu_rates
-
     monkeypatch.setattr(gpu_rates, "ROUNDS", 1)
     gpu = device.get("gpu")
     todo = list(gpu_bench.kernel_parts(gpu, gpu_bench.SMOKE, simulated=True))
@@ -40,9 +34,6 @@ def test_every_kernel_is_measured_and_compared(monkeypatch: pytest.MonkeyPatch) 
 
 def test_rates_of_work_in_cupys_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches times that are taken only of work that is handed over by this project."""
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    import gpu_rates
-
     assert 0 < gpu_rates.rate(device.get("gpu"), lambda: sleep(0.002), 1.0) < 550
 
 
@@ -62,9 +53,6 @@ def wrong_change(old, new, region, newest, change):  # type: ignore[no-untyped-d
 @pytest.mark.parametrize("how", ["", ", residual", ", 4 at once"])
 def test_other_bits_show(how: str, mistake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a comparison that any kernel passes."""
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    import gpu_rates
-
     tile, sweep = gpu_rates.SWEEPS[how]
 
     def wrong(stencil, old, new, region):  # type: ignore[no-untyped-def]
@@ -80,9 +68,6 @@ def test_other_bits_show(how: str, mistake: Any, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("what", ["hidden_copies", "streams"])
 def test_no_times_of_sweeps_that_are_wrong(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches times of kernels that do nothing."""
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    import gpu_rates
-
     arguments = ((8, 8),) if what == "hidden_copies" else ((16, 16), 2)
     monkeypatch.setattr("miniapps.kernels.jacobi2d.gpu.sweep", lambda *arguments: None)
     with pytest.raises(gpu_rates.Different):

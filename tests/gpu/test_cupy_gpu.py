@@ -5,22 +5,15 @@ The simulator has no CuPy. Over the stub driver NumPy computes the expressions.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from benchmarks import gpu_bench, gpu_rates
 from miniapps.devices import backend as device
-
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.mark.slow
 def test_expressions_are_measured_and_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches expressions without a rate, whose rate is nonsense, or with other results."""
-    monkeypatch.syspath_prepend(BENCHMARKS)
-    import gpu_bench
-    import gpu_rates
-
     monkeypatch.setattr(gpu_rates, "ROUNDS", 1)
     gpu, cases = device.get("gpu"), gpu_bench.SMOKE
     every = [*gpu_bench.kernel_parts(gpu, cases, False), *gpu_bench.run_parts(gpu, cases, False)]

@@ -1,0 +1,1 @@
+"""Measurements of the apps, and what their results are written into."""
