@@ -122,7 +122,7 @@ bench: install .venv/peers
 
 # Another revision against this tree, on the main cases: make compare REV=... ; takes about half an hour.
 compare: install
-	$(BIN)/python benchmarks/compare.py $(REV)
+	$(BIN)/python benchmarks/revisions/compare.py $(REV)
 
 # What kernels for a GPU cost as machine code, written down as what they may cost; needs no GPU.
 gpu-budget: .venv/gpu-check

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import support
 
-from benchmarks import compare, compare_kernels
+from benchmarks.revisions import compare, compare_kernels
 
 # Echo that sleeps with messages of 64 bytes, and counts wrongly with messages of 128.
 CHANGED = """

@@ -19,7 +19,7 @@ import pytest
 import skips
 import support
 
-from benchmarks import environments
+from benchmarks.revisions import environments
 from miniapps import apps, drivers
 from miniapps.drivers import descriptor
 from miniapps.parameters import InputError

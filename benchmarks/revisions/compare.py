@@ -1,7 +1,7 @@
 """Compare another revision with this working tree: the same cases on both, in turns.
 
     make compare REV=v0.1.0
-    .venv/bin/python benchmarks/compare.py v0.1.0 --trials 20 --only messages,start
+    .venv/bin/python benchmarks/revisions/compare.py v0.1.0 --trials 20 --only messages,start
 
 Each side is a copy of its sources in ``build/compare``, with an environment that shares this
 environment's packages, so only the project differs. Both sides are run by the command line alone,
@@ -32,9 +32,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks import environments
 from benchmarks.common import RESULTS, ROOT, median, table
 from benchmarks.common import revision as this_revision
+from benchmarks.revisions import environments
 from miniapps.workbench.run.record import host, versions
 from miniapps.workbench.study.statistics import Interval, mean_interval
 

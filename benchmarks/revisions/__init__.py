@@ -1,0 +1,1 @@
+"""Other revisions of the project, measured beside this one."""
