@@ -8,9 +8,9 @@ from pathlib import Path
 
 ALL = (
     "stencils",
-    "messages",
-    "message_parts",
-    "charm_memory",
+    "messages/drivers",
+    "messages/parts",
+    "messages/charm_memory",
     "comparison",
     "balancing",
     "memory",

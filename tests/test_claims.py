@@ -11,7 +11,7 @@ import pytest
 from canned_comm import PUBLISHED, TWO, record_of, replaced
 from support import ROOT
 
-from benchmarks import claims
+from benchmarks.messages import claims
 from miniapps.workbench.cli import main
 from miniapps.workbench.comm.spec import CommSpec
 from miniapps.workbench.exit_status import VALID
@@ -77,7 +77,7 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
 @pytest.mark.slow
 def test_the_page_is_the_one_that_the_command_writes() -> None:
     """Catches numbers edited by hand, and a page that is older than its studies or campaigns."""
-    assert claims.PAGE.read_text() == claims.page(), "run `python benchmarks/claims.py`"
+    assert claims.PAGE.read_text() == claims.page(), "run `python benchmarks/messages/claims.py`"
 
 
 def test_every_claim_says_what_two_cores_can_test() -> None:

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from benchmarks import messages_page as page
-from benchmarks.charm_memory import compared
-from benchmarks.polled_slot import RUNS, passed, results
+from benchmarks.messages import page
+from benchmarks.messages.charm_memory import compared
+from benchmarks.messages.polled_slot import RUNS, passed, results
 
 
 def test_the_tables_are_those_of_the_results() -> None:
     """Catches numbers edited by hand, and results that the page does not have yet."""
     text = page.PAGE.read_text()
-    assert text == page.page(text), "run `python benchmarks/messages_page.py`"
+    assert text == page.page(text), "run `python benchmarks/messages/page.py`"
 
 
 def test_a_changed_number_is_written_again() -> None:

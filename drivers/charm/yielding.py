@@ -2,8 +2,8 @@
 
 The runtime's scheduler polls for messages without a pause. Where there are more PEs than cores, a
 PE that has nothing to do keeps its core for a time slice of a few milliseconds, while the PE for
-which a message has come waits for a core. `benchmarks/yielding.py` measures what it saves to give
-up the core whenever the PE has polled.
+which a message has come waits for a core. `benchmarks/messages/yielding.py` measures what it saves
+to give up the core whenever the PE has polled.
 """
 
 from __future__ import annotations

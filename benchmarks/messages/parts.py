@@ -1,8 +1,8 @@
 """What a message costs the host under the mpi driver, part by part, and how long ranks wait for it.
 
-    python benchmarks/message_parts.py          all
-    python benchmarks/message_parts.py BYTES    the parts of one message size, printed as JSON
-    mpiexec -n 2 python benchmarks/message_parts.py BYTES    the waits
+    python benchmarks/messages/parts.py          all
+    python benchmarks/messages/parts.py BYTES    the parts of one message size, printed as JSON
+    mpiexec -n 2 python benchmarks/messages/parts.py BYTES    the waits
 
 *Parts*: one process whose block has links to itself along axis 0, as a rank of two has links to the
 other, so nothing waits. Rounds that contain more and more are timed; the cost of a part is the

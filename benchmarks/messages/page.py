@@ -1,6 +1,6 @@
 """Writes the measured tables of docs/messages.md from the results of benchmarks.
 
-    python benchmarks/messages_page.py
+    python benchmarks/messages/page.py
 
 A table is found by its columns, and replaced; the text around it is written by hand, and quotes no
 number that is not in a table. Which benchmark has measured what is in `TABLES`.
@@ -12,12 +12,11 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
-from benchmarks.common import RESULTS, table
+from benchmarks.common import RESULTS, ROOT, table
 
-PAGE = Path(__file__).resolve().parent.parent / "docs/messages.md"
+PAGE = ROOT / "docs/messages.md"
 NONE = "-"
 MEMORY_COLUMNS = [
     "size", "window", "mpi4py alone", "mpi", "charm, datagrams", "charm, shared memory", "ratio",

@@ -1,13 +1,13 @@
 """Messages between two PEs of a host under charm: in shared memory, and in datagrams.
 
-    python benchmarks/charm_memory.py [messages] [apps] [tried]
+    python benchmarks/messages/charm_memory.py [messages] [apps] [tried]
 
 ``messages``: microseconds per message of a ping-pong, and of a window of messages that go forth
 before one comes back. Every message is written before and read after, pack and unpack included;
 with mpi4py alone, too. ``apps``: milliseconds per step of apps under mpi and charm, and their ratio
 in runs made in turn, with the smallest and the largest one, and what others took of the cores.
 ``tried``: the same ratio at ODF 8 with other options, and what as many blocks cost in one process,
-where no message leaves it. The parts that are not named keep their results. `messages_page.py`
+where no message leaves it. The parts that are not named keep their results. `page.py`
 writes the tables of the docs.
 
 Runs are not audited: of so few rounds, those in which messages are hashed would be a large part.

@@ -1,6 +1,7 @@
 """The cost of a message of the file driver, in memory and on disk, beside mpi's: runs of echo.
 
-As `messages.py`, on two ranks. ``python benchmarks/files.py --disk FOLDER``: where the disk is.
+As `drivers.py`, on two ranks. ``python benchmarks/messages/files.py --disk FOLDER``: where the disk
+is.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import argparse
 from pathlib import Path
 
 from benchmarks.common import interleaved, save, table
-from benchmarks.messages import cost
+from benchmarks.messages.drivers import cost
 
 STEPS = {64: 1000, 8192: 1000, 8_388_608: 20}  # by bytes of a message
 TRIALS = 5

@@ -1,6 +1,6 @@
 """Writes docs/results/communication.md: what papers say about messages, and what two cores show.
 
-    python benchmarks/claims.py
+    python benchmarks/messages/claims.py
 
 Every number comes from the studies' files and from their campaigns in docs/results, which
 `miniapps study comm` writes. A campaign that is not there leaves its column empty. Which claims two
@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.common import table
+from benchmarks.common import ROOT, table
 from miniapps.workbench.study.comm.campaign import CommCampaign
 from miniapps.workbench.study.comm.claims import Claim, Wanted
 from miniapps.workbench.study.comm.holding import RULE, of_claim, of_quantity
@@ -24,7 +24,6 @@ from miniapps.workbench.study.comm.written import comparisons_table, effects_tab
 from miniapps.workbench.study.titles import machine_of
 from miniapps.workbench.table import Table
 
-ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs/results"
 PAGE = RESULTS / "communication.md"
 NONE = "-"
@@ -95,8 +94,8 @@ STUDIES: Mapping[str, tuple[str, Mapping[str, str]]] = {
 HEAD = """# What papers say about messages
 
 For readers who want to know which published claims about messages in Python hold here, and which
-two cores cannot test. `python benchmarks/claims.py` writes this page from the studies in `studies/`
-and from their campaigns in this folder. No number is written by hand.
+two cores cannot test. `python benchmarks/messages/claims.py` writes this page from the studies in
+`studies/` and from their campaigns in this folder. No number is written by hand.
 
 Four publications have claims about messages: OMB-Py (Alnaasan et al., 2021), the comparison of
 Charm4Py and mpi4py (Fink et al., ESPM2 2021), Charm4Py's documentation, and pPython (Byun et al.,
