@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.apps.leanmd_baselines import melted
 from benchmarks.array_baselines import forces_by_arrays, push_by_arrays, sweep_by_arrays
 from benchmarks.common import in_turn, median, run
 from benchmarks.gpu_cases import DOUBLE, SIZE_OPTIONS, in_words
-from benchmarks.leanmd_baselines import melted
 from miniapps import apps, kernels
 from miniapps.arrays import ghosted
 from miniapps.devices import backend as device

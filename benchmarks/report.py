@@ -372,7 +372,7 @@ def single(results: dict[str, Any]) -> str:
             rows.append([f"{case}, {name}", rate, over, f"{found['drift']:.1e}"])
     return f"""
 The same melt for 1000 steps in both precisions, beside GROMACS 2022.5 of Debian 12 in mixed
-precision (`benchmarks/gromacs_peer.py`: lists every 10 steps, 0.3 beyond the cutoff, automatic
+precision (`benchmarks/apps/gromacs_peer.py`: lists every 10 steps, 0.3 beyond the cutoff, automatic
 buffer off). LeanMD rebuilds its lists when needed. Ratios are medians, minima and maxima of five
 runs made in turn. *Drift*: of the energy, in epsilon per atom and step, from the first to the last
 step, as each program reports it.

@@ -7,16 +7,16 @@ import sys
 from pathlib import Path
 
 ALL = (
-    "stencils",
+    "apps/stencils",
     "messages/drivers",
     "messages/parts",
     "messages/charm_memory",
-    "comparison",
-    "balancing",
-    "memory",
-    "startup",
-    "pic",
-    "leanmd",
+    "apps/comparison",
+    "apps/balancing",
+    "apps/memory",
+    "apps/startup",
+    "apps/pic",
+    "apps/leanmd",
 )
 
 

@@ -16,6 +16,7 @@ from figure_faults import faults
 
 from benchmarks import gpu_cases as cases
 from benchmarks import gpu_figure
+from benchmarks.apps.leanmd_baselines import melted
 from benchmarks.array_baselines import forces_by_arrays, push_by_arrays, sweep_by_arrays
 from benchmarks.gpu_bench import Part, compared, measure, parts
 from benchmarks.gpu_cases import (
@@ -33,7 +34,6 @@ from benchmarks.gpu_cases import (
 from benchmarks.gpu_figure import figure
 from benchmarks.gpu_rates import FLOATS, SWEEPS, fields, pushing
 from benchmarks.gpu_report import section
-from benchmarks.leanmd_baselines import melted
 from miniapps import kernels
 from miniapps.devices.backend import Device
 from miniapps.kernels.halo.interface import box

@@ -1,6 +1,6 @@
 """The long search for orders of messages: `miniapps adversary` with many schedules.
 
-    python benchmarks/schedules.py [APP ...]
+    python benchmarks/resilience/schedules.py [APP ...]
 
 It is made in parts, always of the app with the fewest schedules so far, and written down after
 each. So it can be stopped at any time, and continues where it was.

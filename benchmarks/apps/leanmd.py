@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks import gromacs_peer
+from benchmarks.apps import gromacs_peer
+from benchmarks.apps.leanmd_baselines import LISTS, cost_of_exactness, lammps
 from benchmarks.common import RESULTS, in_turn, interleaved, median, run, save, spread
-from benchmarks.leanmd_baselines import LISTS, cost_of_exactness, lammps
 
 TRIALS = 5
 LONG = 1000  # steps of the part *single*

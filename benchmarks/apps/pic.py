@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.apps.pic_baselines import numba_loop, numpy_arrays, rate
 from benchmarks.common import interleaved, median, run, save
-from benchmarks.pic_baselines import numba_loop, numpy_arrays, rate
 from miniapps import apps
 from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device

@@ -11,14 +11,14 @@ import h5py
 import numpy as np
 from scipy.spatial import cKDTree
 
-from benchmarks.common import run
-from benchmarks.leanmd_baselines import lammps_rdf
+from benchmarks.apps.leanmd_baselines import lammps_rdf
+from benchmarks.common import ROOT, run
 from miniapps.drivers.timing import compute_per_pe
 from miniapps.workbench.show.captions import command_text, machine_text, problem_text, wrapped
 from miniapps.workbench.show.marks import blank_figure, draw_curve, finish_curves, upper_limit
 from miniapps.workbench.show.plots import COLOURS
 
-TARGET = Path(__file__).parents[1] / "docs" / "figures" / "leanmd.png"
+TARGET = ROOT / "docs/figures/leanmd.png"
 LATTICE = "12x12x12"
 MELT: list[object] = ["leanmd", "--lattice", LATTICE, "--shift"]
 SETTLED = 50  # steps, after which energies change little

@@ -1,0 +1,1 @@
+"""Rates of the apps beside their baselines, load balancing, memory and start."""

@@ -1,0 +1,1 @@
+"""What checks and checkpoints cost, and which mistakes they notice."""
