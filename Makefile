@@ -130,17 +130,17 @@ gpu-budget: .venv/gpu-check
 
 # On a machine with a GPU; BIN=DIRECTORY takes another Python, which need not have it installed.
 gpu-check: $(if $(filter .venv/bin,$(BIN)),install)
-	@PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" $(BIN)/python3 benchmarks/gpu_check.py
+	@PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" $(BIN)/python3 benchmarks/gpu/check.py
 
 # On a machine with a GPU; BIN=/usr/bin and the like where there is no .venv.
 gpu-bench: $(if $(filter .venv/bin,$(BIN)),install)
-	@PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" $(BIN)/python3 benchmarks/gpu_bench.py
+	@PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" $(BIN)/python3 benchmarks/gpu/bench.py
 
 # Wheels for make gpu-first on a machine without a network: CPython 3.12, Linux, x86-64.
 gpu-wheels: .venv/installed
 	rm -rf .whl
 	$(BIN)/pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
-	  --python-version 3.12 --dest .whl --requirement benchmarks/gpu-wheels.txt
+	  --python-version 3.12 --dest .whl --requirement benchmarks/gpu/wheels.txt
 	@du -sm .whl | awk '{ print $$1 " MiB in .whl"; exit $$1 >= 40 }'
 
 # The first half hour on a machine with a GPU, in calls of ten minutes; PARTS="inventory first" takes

@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
-from benchmarks import gpu_host
-from benchmarks.common import RESULTS, table
-from benchmarks.gpu_report import PUBLISHED_MELT, number, section
+from benchmarks.common import RESULTS, ROOT, table
+from benchmarks.gpu import host
+from benchmarks.gpu.report import PUBLISHED_MELT, number, section
 
-PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+PAGE = ROOT / "docs/performance.md"
 HEAD = """# Performance
 
 For readers who want to know how fast the apps are, and compared with what.
@@ -385,19 +384,19 @@ and 512 bits in float32. So the table compares these two builds, not the two cod
 
 def host_of_gpu(results: dict[str, Any]) -> str:
     """What a step on a GPU costs the host."""
-    cases = gpu_host.CASES
+    cases = host.CASES
     over = [name for name, case in results.items() if case["us"] > cases[name].most_us]
     missed = f"above it: {'; '.join(over)}" if over else "none is above it"
     processor = load("gpu_host")["host"]["processor"]
     return f"""## A step on a GPU: the host's part
 
 The table gives the host's time in Python per step, over a stub CUDA driver whose calls return at
-once, and the number of driver calls and of allocated arrays per step (`benchmarks/gpu_host.py`). A
+once, and the number of driver calls and of allocated arrays per step (`benchmarks/gpu/host.py`). A
 step whose kernels take less time than the host is launch-bound. Kernels are not executed; what the
 host reads back was recorded in an earlier run with emulated kernels. Measured on {processor}.
 *Target*: the limit that the project sets itself; {missed}.
 
-{gpu_host.table_of(results)}"""
+{host.table_of(results)}"""
 
 
 PARTS: dict[str, Callable[[dict[str, Any]], str]] = {

@@ -1,7 +1,7 @@
 """Reciprocals and square roots as GPU kernels compute them, for numbers and estimates of all kinds.
 
-``benchmarks/unbranched.py`` tries 10^9 numbers, `test_unbranched.py` some. All is computed on the
-CPU by the same operations.
+``benchmarks/gpu/unbranched.py`` tries 10^9 numbers, `test_unbranched.py` some. All is computed on
+the CPU by the same operations.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A GPU as far as Python's packages can tell: NVIDIA's driver and CuPy are replaced.
 
-`test_gpu_stub.py` and `benchmarks/gpu_host.py` run the apps over it. The driver counts calls:
+`test_gpu_stub.py` and `benchmarks/gpu/host.py` run the apps over it. The driver counts calls:
 launches, marks, waits of streams, copies to and from the host or within the device, and
 synchronizations.
 """

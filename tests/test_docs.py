@@ -43,7 +43,7 @@ LESSONS = sorted(  # what students read
 )
 TOP = r"(?:devices|kernels|miniapps|drivers|communication|workbench|tests|docs|benchmarks|studies)"
 NOT_HERE = {"docs/adding-an-app.md": r"miniapps/advect.*"}  # files that the reader writes
-WRITTEN = r"benchmarks/gpu-validation\.json|benchmarks/results/gpu\.json|.*/__pycache__/.*"
+WRITTEN = r"benchmarks/gpu/validation\.json|benchmarks/results/gpu\.json|.*/__pycache__/.*"
 
 # A word that is not used -> the term that is. Regular expressions, without regard to case.
 WORDS = {

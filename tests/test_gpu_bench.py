@@ -14,12 +14,11 @@ import support
 from drawn import lines, text_of
 from figure_faults import faults
 
-from benchmarks import gpu_cases as cases
-from benchmarks import gpu_figure
 from benchmarks.apps.leanmd_baselines import melted
-from benchmarks.array_baselines import forces_by_arrays, push_by_arrays, sweep_by_arrays
-from benchmarks.gpu_bench import Part, compared, measure, parts
-from benchmarks.gpu_cases import (
+from benchmarks.gpu import cases, figure
+from benchmarks.gpu.array_baselines import forces_by_arrays, push_by_arrays, sweep_by_arrays
+from benchmarks.gpu.bench import Part, compared, measure, parts
+from benchmarks.gpu.cases import (
     BARS,
     CONFIGURATIONS,
     CUPY,
@@ -31,21 +30,21 @@ from benchmarks.gpu_cases import (
     pays_from,
     result,
 )
-from benchmarks.gpu_figure import figure
-from benchmarks.gpu_rates import FLOATS, SWEEPS, fields, pushing
-from benchmarks.gpu_report import section
+from benchmarks.gpu.rates import FLOATS, SWEEPS, fields, pushing
+from benchmarks.gpu.report import section
 from miniapps import kernels
 from miniapps.devices.backend import Device
 from miniapps.kernels.halo.interface import box
 from miniapps.kernels.leanmd.units import FORCE_UNIT
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 TINY_S = 280.0
 
 
 def script(name: str, *arguments: str, **env: str) -> Any:
-    """Run a script of the benchmarks."""
-    return support.execute([sys.executable, BENCHMARKS / name, *arguments], TINY_S, env)
+    """Run a script of `benchmarks/gpu`."""
+    return support.execute(
+        [sys.executable, support.ROOT / "benchmarks/gpu" / name, *arguments], TINY_S, env
+    )
 
 
 @pytest.mark.slow
@@ -53,7 +52,7 @@ def test_no_results_without_a_gpu() -> None:
     """Catches rates of the simulator, or of nothing, that pass for a GPU's."""
     skips.without("sim")
     for simulated in ("0", "1"):
-        done = script("gpu_bench.py", NUMBA_ENABLE_CUDASIM=simulated, CUDA_VISIBLE_DEVICES="")
+        done = script("bench.py", NUMBA_ENABLE_CUDASIM=simulated, CUDA_VISIBLE_DEVICES="")
         assert done.returncode == 2 and done.stderr.startswith("gpu-bench: ")
         assert done.stdout == "" and done.stderr.count("\n") == 1
 
@@ -217,7 +216,7 @@ def test_page_of_a_run_of_which_parts_failed() -> None:
 @pytest.mark.slow
 def test_figure_shows_every_kernel_and_app() -> None:
     """Catches a figure that leaves out a kernel with a share, a configuration or an app."""
-    drawn = figure(canned())
+    drawn = figure.figure(canned())
     assert faults(drawn, ["A GPU", "share of a copy", "CPU, 8 ranks", *FULL["sizes"]]) == []
     shares, configurations, *panels = [axes for part in drawn.subfigs for axes in part.axes]
     bounded = [name for name, bar in BARS.items() if bar.bytes_each]
@@ -236,7 +235,7 @@ def test_figure_shows_the_values() -> None:
     ):
         kernel["share_of_copy"] = n / 10 if kernel["share_of_copy"] else None
         results["blocks"][blocks] = {"rate": n * 1e9}
-    figured = figure(document)
+    figured = figure.figure(document)
     shares, blocks, *panels = [axes for part in figured.subfigs for axes in part.axes]
     for axes, right in (
         (shares, {n: k["share_of_copy"] for n, k in results["kernels"].items()}),
@@ -262,11 +261,11 @@ def test_figure_shows_the_values() -> None:
 @pytest.mark.slow
 def test_figure_needs_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a figure of nothing."""
-    monkeypatch.setattr(gpu_figure, "RESULTS", tmp_path)
-    monkeypatch.setattr(gpu_figure, "FIGURE", tmp_path / "gpu.png")
-    assert gpu_figure.main() == 2 and not (tmp_path / "gpu.png").exists()
+    monkeypatch.setattr(figure, "RESULTS", tmp_path)
+    monkeypatch.setattr(figure, "FIGURE", tmp_path / "gpu.png")
+    assert figure.main() == 2 and not (tmp_path / "gpu.png").exists()
     (tmp_path / "gpu.json").write_text(json.dumps(canned()))
-    assert gpu_figure.main() == 0 and (tmp_path / "gpu.png").stat().st_size > 10_000
+    assert figure.main() == 0 and (tmp_path / "gpu.png").stat().st_size > 10_000
 
 
 # Array expressions -------------------------------------------------------------------------------

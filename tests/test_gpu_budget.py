@@ -18,7 +18,7 @@ import skips
 import support
 from numba import cuda
 
-from benchmarks import gpu_loops
+from benchmarks.gpu import loops
 
 VECTORS = "void(float64[::1], float64[::1], float64[::1])"
 
@@ -219,8 +219,8 @@ def test_float32_forces_make_few_slow_operations(toolkit):
     from miniapps.kernels.leanmd.gpu.interactions import _forces_in_single
 
     (signature,) = _forces_in_single.signatures
-    (loop, *_) = gpu_loops.loops(gpu_loops.machine_code(_forces_in_single, signature)[0])
-    made = gpu_loops.units(loop)
+    (loop, *_) = loops.loops(loops.machine_code(_forces_in_single, signature)[0])
+    made = loops.units(loop)
     assert made["loads"] == 8 and made["slow"] <= 16 and made["float64"] == 0
 
 
@@ -233,8 +233,8 @@ def test_loops_are_found_in_machine_code(toolkit):
             total += a[n] * b[n]
         out[0] = total
 
-    words, registers = gpu_loops.machine_code(kernel_of(toolkit, summed), VECTORS)
-    made = [gpu_loops.units(loop) for loop in gpu_loops.loops(words)]
+    words, registers = loops.machine_code(kernel_of(toolkit, summed), VECTORS)
+    made = [loops.units(loop) for loop in loops.loops(words)]
     assert all(one["loads"] == 2 * one["float64"] >= 2 and one["stores"] == 0 for one in made)
     assert made and 8 < registers < 64
-    assert gpu_loops.warps(48, 256) == 40 and gpu_loops.warps(56, 64) == 36
+    assert loops.warps(48, 256) == 40 and loops.warps(56, 64) == 36

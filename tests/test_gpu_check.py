@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 import support
 
-from benchmarks import gpu_check as check
-from benchmarks import gpu_validation as validation
+from benchmarks.gpu import check, validation
 
 GPU = {"name": "NVIDIA H200", "memory_bytes": 2**37, "driver": "580.65.06", "cuda": "13.0"}
 CLEAN = "========= ERROR SUMMARY: 0 errors\n"
@@ -59,7 +58,7 @@ def checked(tmp_path, capsys, monkeypatch) -> Callable[..., tuple[int, Any, str]
     monkeypatch.setattr(check, "sanitizer_program", lambda: "compute-sanitizer")
 
     def run(wrong: dict[str, Any] | None = None) -> tuple[int, Any, str]:
-        file = tmp_path / "gpu-validation.json"
+        file = tmp_path / "validation.json"
         status = check.main(Machine(wrong), GPU, file)
         return status, json.loads(file.read_text()), capsys.readouterr().out
 
@@ -269,9 +268,9 @@ def test_what_is_no_record_does_not_end_it(checked, said):
 
 def test_a_file_that_cannot_be_read_is_said_in_a_line(tmp_path):
     """Catches a traceback where a file was cut off."""
-    file = tmp_path / "gpu-validation.json"
+    file = tmp_path / "validation.json"
     file.write_text('{"date":')
-    with pytest.raises(SystemExit, match=r"gpu-validation\.json cannot be read"):
+    with pytest.raises(SystemExit, match=r"validation\.json cannot be read"):
         validation.read(file)
 
 
@@ -301,7 +300,7 @@ def test_a_check_that_was_cut_off_has_not_passed(tmp_path):
                 raise CutOff
             return super().__call__(command, limit_s)
 
-    file = tmp_path / "gpu-validation.json"
+    file = tmp_path / "validation.json"
     with pytest.raises(CutOff):
         check.main(Ending(), GPU, file)
     written = json.loads(file.read_text())
@@ -312,7 +311,7 @@ def test_a_check_that_was_cut_off_has_not_passed(tmp_path):
 def test_without_a_gpu_nothing_is_written(monkeypatch, capsys, tmp_path):
     """Catches a validation that took place on no GPU."""
     monkeypatch.setattr(check, "device", lambda: None)
-    file = tmp_path / "gpu-validation.json"
+    file = tmp_path / "validation.json"
     assert check.main(Machine(), None, file) == 2
     assert len(capsys.readouterr().out.splitlines()) == 1
     assert not file.exists()
@@ -446,7 +445,7 @@ def test_that_there_never_was_a_validation_is_told(tmp_path):
 
 def test_the_line_is_printed():
     """Catches a line that the checks before a change never show."""
-    script = support.ROOT / "benchmarks" / "gpu_validation.py"
+    script = support.ROOT / "benchmarks/gpu/validation.py"
     done = support.execute([sys.executable, script, "--changed"])
     assert done.stdout.startswith("kernels for a GPU: ") and done.stdout.count("\n") == 1
-    assert "gpu_validation.py --changed" in (support.ROOT / ".ci" / "run").read_text()
+    assert "gpu/validation.py --changed" in (support.ROOT / ".ci" / "run").read_text()

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 import support
 
-from benchmarks import gpu_bench, gpu_check, gpu_first, gpu_inventory
+from benchmarks.gpu import bench, check, inventory
+from benchmarks.gpu import first as script
 
-BENCHMARKS = support.ROOT / "benchmarks"
-RESULT = "benchmarks/gpu-validation.json"
+FOLDER = support.ROOT / "benchmarks/gpu"
+RESULT = "benchmarks/gpu/validation.json"
 ADDS = f"""
 import sys, pathlib
 file = pathlib.Path({RESULT!r})
@@ -35,11 +36,11 @@ SCRIPTS = {
 @pytest.fixture
 def first(tmp_path, monkeypatch) -> ModuleType:
     """The script in a tree of its own, whose parts add a letter to a result, fail or hang."""
-    module = gpu_first
+    module = script
     tree = tmp_path / "tree"
-    (tree / "benchmarks").mkdir(parents=True)
+    (tree / "benchmarks/gpu").mkdir(parents=True)
     for name, text in SCRIPTS.items():
-        (tree / "benchmarks" / name).write_text(text)
+        (tree / "benchmarks/gpu" / name).write_text(text)
     parts = {
         "inventory": module.Part(("adds.py", "i"), needs_gpu=False, timed=False),
         "first": module.Part(("adds.py", "f")),
@@ -141,6 +142,13 @@ def test_paths_of_the_user_are_kept(first, tmp_path, monkeypatch):
     assert first.surroundings()["CUDA_HOME"] == str(tmp_path)
 
 
+def test_nothing_need_be_installed():
+    """Catches an import that only an environment with this project finds."""
+    command = [sys.executable, "-S", "-E", support.ROOT / "benchmarks/gpu_first.py", "chekc"]
+    done = support.execute(command)
+    assert done.returncode == 1 and done.stdout.startswith("gpu-first: no part chekc"), done.stderr
+
+
 @pytest.mark.parametrize("target", ["gpu-check", "gpu-bench"])
 def test_make_keeps_the_users_path(target, tmp_path):
     """Catches a PYTHONPATH that make overwrites."""
@@ -196,33 +204,31 @@ def test_why_packages_cannot_be_installed_is_one_line(first, monkeypatch, capfd)
 
 def required() -> set[str]:
     """The names in the list of wheels."""
-    lines = (BENCHMARKS / "gpu-wheels.txt").read_text().splitlines()
+    lines = (FOLDER / "wheels.txt").read_text().splitlines()
     return {line.replace(">", "=").split("=")[0] for line in lines if line[:1] not in ("", "#")}
 
 
 def test_what_is_carried_is_what_the_inventory_looks_for():
     """Catches a package that nobody carries and that an image is not said to have."""
-    assert set(gpu_inventory.CARRIED) <= required()
-    assert not set(gpu_inventory.FROM_IMAGE) & required()
+    assert set(inventory.CARRIED) <= required()
+    assert not set(inventory.FROM_IMAGE) & required()
     page = (support.ROOT / "docs" / "gpu-checks.md").read_text()
     spoken = {"numpy": "NumPy", "numba": "Numba", "scipy": "SciPy", "cupy-cuda13x": "CuPy"}
-    for name in gpu_inventory.FROM_IMAGE:
+    for name in inventory.FROM_IMAGE:
         assert spoken.get(name, name) in page, name
 
 
 def test_the_inventory_names_what_is_missing():
     """Catches packages that fail to load, and are found in the first kernel."""
-    (missing,) = gpu_inventory.packages({"some": "no_such_package"})
+    (missing,) = inventory.packages({"some": "no_such_package"})
     assert missing.missing and "ModuleNotFoundError" in missing.words
-    assert gpu_inventory.old((12, 8)) and not gpu_inventory.old((13, 0))
+    assert inventory.old((12, 8)) and not inventory.old((13, 0))
 
 
 @pytest.mark.slow
 def test_the_inventory_needs_no_gpu():
     """Catches an inventory that fails where there is little to find."""
-    done = subprocess.run(
-        [sys.executable, BENCHMARKS / "gpu_inventory.py"], capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, FOLDER / "inventory.py"], capture_output=True, text=True)
     found = {line.split()[0] for line in done.stdout.splitlines()}
     assert {"Python", "cores", "numba", "GPU", "CUDA_HOME", "nvvm", "mpiexec"} <= found
     assert done.stderr == ""
@@ -233,11 +239,11 @@ def test_the_inventory_needs_no_gpu():
 
 def test_parts_are_steps_of_the_check():
     """Catches a part that selects no step, and parts that are not in the order of the check."""
-    steps = [step.name for step in gpu_check.steps("python", "compute-sanitizer", 2)]
-    for part in gpu_first.PARTS.values():
+    steps = [step.name for step in check.steps("python", "compute-sanitizer", 2)]
+    for part in script.PARTS.values():
         if "--steps" in part.words:
             begin = part.words[part.words.index("--steps") + 1]
-            chosen = [name for name in steps if gpu_check.selects(begin, name)]
+            chosen = [name for name in steps if check.selects(begin, name)]
             assert chosen, part
             assert chosen[0] in steps[:4], "it comes late"
             assert len(chosen) <= 2, "it takes long"
@@ -248,7 +254,7 @@ GPU = {"name": "NVIDIA H200", "memory_bytes": 2**37, "driver": "580.65.06", "cud
 
 def test_some_steps_are_made_and_the_check_goes_on_after_them(tmp_path, monkeypatch):
     """Catches a check of some steps that counts as a whole one, and steps that are repeated."""
-    check, file, made = gpu_check, tmp_path / "gpu-validation.json", []
+    file, made = tmp_path / "validation.json", []
     step = lambda name: check.Step(name, [name], 9.0, lambda done, found: None)  # noqa: E731
     monkeypatch.setattr(check, "steps", lambda *words: map(step, ("first", "tests", "last")))
 
@@ -267,12 +273,12 @@ def test_some_steps_are_made_and_the_check_goes_on_after_them(tmp_path, monkeypa
 @pytest.fixture
 def measured() -> Callable[..., list[str]]:
     """``measured(before)``: the parts that are measured after earlier results."""
-    part, made = gpu_bench.Part, []
+    part, made = bench.Part, []
 
     def measure(before: dict[str, Any]) -> list[str]:
         made.clear()
         todo = [part(("rates", name), lambda name=name: made.append(name)) for name in "abc"]
-        gpu_bench.measure(todo, lambda results: None, before=before)
+        bench.measure(todo, lambda results: None, before=before)
         return made
 
     return measure
@@ -283,7 +289,7 @@ def test_the_benchmark_goes_on_where_it_ended(tmp_path, measured):
     file, now = tmp_path / "gpu.json", {"device": "A", "program": "1"}
 
     def earlier(resume: bool = False, **other: str) -> list[str]:
-        return measured(gpu_bench.earlier(now | other, resume, file))
+        return measured(bench.earlier(now | other, resume, file))
 
     assert earlier() == ["a", "b", "c"]
     results = now | {"rates": {"b": 2.0}, "failures": {"rates: a": "x"}, "complete": False}

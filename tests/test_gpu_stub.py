@@ -316,7 +316,7 @@ def test_numpy_without_a_name_that_numba_cuda_wants(environment: dict[str, str])
 @pytest.mark.slow
 def test_calls_are_timed_and_counted(environment: dict[str, str]) -> None:
     """Catches calls that are not timed, or counted for the process instead of per block."""
-    script = support.ROOT / "benchmarks" / "gpu_calls.py"
+    script = support.ROOT / "benchmarks/gpu_calls.py"
     done = support.execute([support.BIN / "python", script, "--smoke"], RUN_S, environment)
     assert done.returncode == 0, done.stderr
     times, counts = map(rows_of, done.stdout.strip().split("\n\n"))
@@ -338,7 +338,7 @@ def rows_of(table: str) -> dict[str, dict[str, str]]:
     return {row[0]: dict(zip(head, row, strict=True)) for row in rows}
 
 
-# Of the driver, per step, and arrays that are made: what each case of `benchmarks/gpu_host.py` may
+# Of the driver, per step, and arrays that are made: what each case of `benchmarks/gpu/host.py` may
 # use. Launches are exact; a step of pic has more of them when particles arrive or are sorted.
 NOTHING = {"waits": 0, "copies": 0, "synchronizations": 0, "arrays": 0, "prepared": 0}
 MOST = {
@@ -368,7 +368,7 @@ def test_a_step_makes_no_more_calls_than_allowed() -> None:
     And launches that are packed in every step, though they come again.
     """
     skips.without("stub")
-    command = [support.BIN / "python", support.ROOT / "benchmarks" / "gpu_host.py", "--counts"]
+    command = [support.BIN / "python", support.ROOT / "benchmarks/gpu/host.py", "--counts"]
     done = support.execute(command, RUN_S)
     assert done.returncode == 0, done.stderr
     counted = json.loads(done.stdout)

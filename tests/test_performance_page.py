@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks import gpu_section, report
+from benchmarks import report
+from benchmarks.gpu import section
 
 
 def test_the_page_has_what_the_results_say() -> None:
@@ -12,5 +13,5 @@ def test_the_page_has_what_the_results_say() -> None:
 
 def test_the_section_on_a_gpu_has_what_the_results_say() -> None:
     """Catches rates on GPUs that were written by hand, and results that the page does not show."""
-    written = gpu_section.PAGE.read_text()
-    assert written == gpu_section.page() and gpu_section.TITLE in written
+    written = section.PAGE.read_text()
+    assert written == section.page() and section.TITLE in written

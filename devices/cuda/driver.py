@@ -4,7 +4,7 @@ numba-cuda compiles kernels, but its launches, arrays and events cost the host f
 driver does, because they look at types again and again: a launch with seven arrays 50 us. Here a
 kernel's parameters are packed into memory that is reserved once per kernel, or once for launches
 that come again; an array knows the words that describe it to a kernel; and events are used again.
-`benchmarks/gpu_host.py` measures what that saves.
+`benchmarks/gpu/host.py` measures what that saves.
 """
 
 from __future__ import annotations

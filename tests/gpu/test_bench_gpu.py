@@ -9,32 +9,32 @@ import numpy as np
 import of_day
 import pytest
 
-from benchmarks import gpu_bench, gpu_rates
+from benchmarks.gpu import bench, rates
 from miniapps.devices import backend as device
 
 
 @pytest.mark.slow
 def test_every_kernel_is_measured_and_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches kernels without a rate, and rates of kernels with other bits."""
-    monkeypatch.setattr(gpu_rates, "ROUNDS", 1)
+    monkeypatch.setattr(rates, "ROUNDS", 1)
     gpu = device.get("gpu")
-    todo = list(gpu_bench.kernel_parts(gpu, gpu_bench.SMOKE, simulated=True))
+    todo = list(bench.kernel_parts(gpu, bench.SMOKE, simulated=True))
     assert len(todo) == 2 * 4 * 2 + 2
     of_today = tuple(of_day.with_kernels())
     todo = [part for part in todo if part.path[1].startswith(of_today)]
     assert all(part.measure() > 0 for part in todo)
-    assert set(gpu_rates.hidden_copies((8, 8))) == {"copies_s", "sweep_s", "both_s", "hidden"}
-    assert set(gpu_rates.streams((16, 16), 4)) == {"one_stream_s", "own_streams_s", "gain"}
-    monkeypatch.setattr(gpu_rates, "has_cpu_bits", lambda *case: False)
-    monkeypatch.setattr(gpu_rates, "pushed", lambda block, steps: block.device.name)
+    assert set(rates.hidden_copies((8, 8))) == {"copies_s", "sweep_s", "both_s", "hidden"}
+    assert set(rates.streams((16, 16), 4)) == {"one_stream_s", "own_streams_s", "gain"}
+    monkeypatch.setattr(rates, "has_cpu_bits", lambda *case: False)
+    monkeypatch.setattr(rates, "pushed", lambda block, steps: block.device.name)
     for part in todo:
-        with pytest.raises(gpu_rates.Different, match="not the bits"):
+        with pytest.raises(rates.Different, match="not the bits"):
             part.measure()
 
 
 def test_rates_of_work_in_cupys_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches times that are taken only of work that is handed over by this project."""
-    assert 0 < gpu_rates.rate(device.get("gpu"), lambda: sleep(0.002), 1.0) < 550
+    assert 0 < rates.rate(device.get("gpu"), lambda: sleep(0.002), 1.0) < 550
 
 
 def wrong_cell(old, new, region, newest, change):  # type: ignore[no-untyped-def]
@@ -53,16 +53,16 @@ def wrong_change(old, new, region, newest, change):  # type: ignore[no-untyped-d
 @pytest.mark.parametrize("how", ["", ", residual", ", 4 at once"])
 def test_other_bits_show(how: str, mistake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a comparison that any kernel passes."""
-    tile, sweep = gpu_rates.SWEEPS[how]
+    tile, sweep = rates.SWEEPS[how]
 
     def wrong(stencil, old, new, region):  # type: ignore[no-untyped-def]
         found = sweep(stencil, old, new, region)
         on_gpu = stencil.__name__ == "miniapps.kernels.jacobi2d.gpu"
         return mistake(old, new, region, *found) if on_gpu else found
 
-    assert gpu_rates.has_cpu_bits("jacobi2d", (9, 8), how, "float64")
-    monkeypatch.setitem(gpu_rates.SWEEPS, how, (tile, wrong))
-    assert not gpu_rates.has_cpu_bits("jacobi2d", (9, 8), how, "float64")
+    assert rates.has_cpu_bits("jacobi2d", (9, 8), how, "float64")
+    monkeypatch.setitem(rates.SWEEPS, how, (tile, wrong))
+    assert not rates.has_cpu_bits("jacobi2d", (9, 8), how, "float64")
 
 
 @pytest.mark.parametrize("what", ["hidden_copies", "streams"])
@@ -70,5 +70,5 @@ def test_no_times_of_sweeps_that_are_wrong(what: str, monkeypatch: pytest.Monkey
     """Catches times of kernels that do nothing."""
     arguments = ((8, 8),) if what == "hidden_copies" else ((16, 16), 2)
     monkeypatch.setattr("miniapps.kernels.jacobi2d.gpu.sweep", lambda *arguments: None)
-    with pytest.raises(gpu_rates.Different):
-        getattr(gpu_rates, what)(*arguments)
+    with pytest.raises(rates.Different):
+        getattr(rates, what)(*arguments)

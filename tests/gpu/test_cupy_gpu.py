@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import gpu_bench, gpu_rates
+from benchmarks.gpu import bench, rates
 from miniapps.devices import backend as device
 
 
 @pytest.mark.slow
 def test_expressions_are_measured_and_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches expressions without a rate, whose rate is nonsense, or with other results."""
-    monkeypatch.setattr(gpu_rates, "ROUNDS", 1)
-    gpu, cases = device.get("gpu"), gpu_bench.SMOKE
-    every = [*gpu_bench.kernel_parts(gpu, cases, False), *gpu_bench.run_parts(gpu, cases, False)]
-    parts = [part for part in every if part.path[-1] == gpu_bench.CUPY]
-    names = ["jacobi2d", "stencil3d", "pic push", gpu_bench.MELTS[0]]
+    monkeypatch.setattr(rates, "ROUNDS", 1)
+    gpu, cases = device.get("gpu"), bench.SMOKE
+    every = [*bench.kernel_parts(gpu, cases, False), *bench.run_parts(gpu, cases, False)]
+    parts = [part for part in every if part.path[-1] == bench.CUPY]
+    names = ["jacobi2d", "stencil3d", "pic push", bench.MELTS[0]]
     assert [part.path[1] for part in parts] == names
     for part in parts:
         assert 0 < part.measure() < 1e12
-    monkeypatch.setattr(gpu_rates, "AGREES", -1.0)
+    monkeypatch.setattr(rates, "AGREES", -1.0)
     for part in parts:
-        with pytest.raises(gpu_rates.Different, match="off by"):
+        with pytest.raises(rates.Different, match="off by"):
             part.measure()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import table
-from benchmarks.gpu_cases import (
+from benchmarks.gpu.cases import (
     BARS,
     CONFIGURATIONS,
     DOUBLE,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
-FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "gpu.png"
+from benchmarks.common import ROOT
+
+FIGURE = ROOT / "docs/figures/gpu.png"
 SINGLE, DOUBLE = "float32", "float64"
 CUPY = "CuPy expression"
 

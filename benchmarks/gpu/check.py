@@ -4,11 +4,11 @@ It begins with one file of tests and one tiny run, also under memcheck. Then it 
 tests of tests/gpu on the device; every app at full size under every driver, also with load
 balancing and in single precision, where runs must be valid and have the state hash of a run on the
 CPU; and NVIDIA's sanitizers on small runs. A failure does not end it. After every step the results
-are written to gpu-validation.json, from which `gpu_validation.py` later finds the kernels that have
+are written to validation.json, from which `validation.py` later finds the kernels that have
 changed. It stops after nine minutes. If called again with the same files, packages and GPU, it
 continues with the steps that have not passed.
 
-    python benchmarks/gpu_check.py --steps memcheck    only steps with this first word, or name
+    python benchmarks/gpu/check.py --steps memcheck    only steps with this first word, or name
 
 Exit status: 0 all passed, 1 something failed, 2 there is no GPU to check on.
 """
@@ -35,12 +35,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
-from benchmarks.gpu_validation import VALIDATION, kernel_cache, program, read, sources
+from benchmarks.gpu.validation import VALIDATION, kernel_cache, program, read, sources
 from miniapps.devices.cuda import driver_info as nvidia
 from miniapps.workbench import environment
 from miniapps.workbench.run.replaced import write_text
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TOTAL_S = 520.0
 TESTS_S, RUN_S, SANITIZER_S = 240.0, 90.0, 60.0
 FIRST_FILE = "tests/gpu/test_stencils_gpu.py"

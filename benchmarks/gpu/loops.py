@@ -1,6 +1,6 @@
 """What the loops of GPU kernels consist of, in the machine code for sm_90a; needs no GPU.
 
-    python benchmarks/gpu_loops.py jacobi2d stencil3d.gpu._sweep
+    python benchmarks/gpu/loops.py jacobi2d stencil3d.gpu._sweep
 
 An argument is a part of the names of kernels, as in tests/gpu/budget.json. For each signature: the
 registers and warps per multiprocessor; for each loop: its instructions by the unit that makes them,
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.append(str(Path(__file__).parents[2] / "tests"))
 import gpu_budget  # noqa: E402
 
 BRANCH, SHORTEST = 0x147, 4  # an instruction; loops are longer

@@ -1,6 +1,6 @@
 """What a machine has of what kernels on a GPU need, a line each.
 
-    python benchmarks/gpu_inventory.py
+    python benchmarks/gpu/inventory.py
 
 Imports packages one by one and catches every failure, so it runs where most of them are missing.
 Exit status: 0, or 1 if something is missing that is needed besides a GPU.
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from miniapps.devices.cuda import driver_info as nvidia  # noqa: E402 - this project need not be installed

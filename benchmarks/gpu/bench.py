@@ -28,8 +28,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
 
-from benchmarks.common import RESULTS, write
-from benchmarks.gpu_cases import (
+from benchmarks.common import RESULTS, ROOT, write
+from benchmarks.gpu.cases import (
     BARS,
     CONFIGURATIONS,
     CUPY,
@@ -43,7 +43,7 @@ from benchmarks.gpu_cases import (
     result,
     share_of_copy,
 )
-from benchmarks.gpu_rates import (
+from benchmarks.gpu.rates import (
     SWEEPS,
     blocks,
     copy_bytes_per_s,
@@ -57,12 +57,12 @@ from benchmarks.gpu_rates import (
     stencil,
     streams,
 )
-from benchmarks.gpu_validation import program
+from benchmarks.gpu.validation import program
 from miniapps.devices import backend as device
 
 TOTAL_S = 450.0  # no part begins after it; a part makes at most two runs
 ALL_MEASURED, SOME_FAILED, NO_GPU = 0, 1, 2
-DRAWN_FROM_IT = ("gpu_figure.py", "report.py", "gpu_section.py")
+DRAWN_FROM_IT = ("gpu/figure.py", "report.py", "gpu/section.py")
 
 
 class Part(NamedTuple):
@@ -204,7 +204,7 @@ def compared(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def draw() -> list[str]:
     """Make the page and the figure from the results; returns the failures."""
-    folder = Path(__file__).parent
+    folder = ROOT / "benchmarks"
     done = {name: subprocess.run([sys.executable, folder / name]) for name in DRAWN_FROM_IT}
     return [f"{name}: status {end.returncode}" for name, end in done.items() if end.returncode]
 

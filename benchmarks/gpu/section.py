@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from pathlib import Path
 from typing import Any
 
-from benchmarks.common import RESULTS, table
-from benchmarks.gpu_cases import CONFIGURATIONS, FULL, in_words
-from benchmarks.gpu_report import NOT, number
+from benchmarks.common import RESULTS, ROOT, table
+from benchmarks.gpu.cases import CONFIGURATIONS, FULL, in_words
+from benchmarks.gpu.report import NOT, number
+from benchmarks.gpu.validation import VALIDATION
 
-PAGE = Path(__file__).parents[1] / "docs" / "results" / "README.md"
+PAGE = ROOT / "docs/results/README.md"
 TITLE, NEXT = "## On one GPU\n", "\n## "
-PUBLISHED = Path(__file__).parents[1] / "studies" / "published" / "espm2_jacobi2d_gpu.json"
+PUBLISHED = ROOT / "studies/published/espm2_jacobi2d_gpu.json"
 EDGE, GPUS_PER_NODE = 73728, 6  # of the published problem and machine
 EIGHT = "jacobi2d --size 8192x8192 --time-tile 1 --steps 100 --warmup 10 --pe-grid 8x1"
 WIDTH = 120  # of the page
@@ -26,7 +26,7 @@ def loaded() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         json.loads((RESULTS / f"{name}.json").read_text())["results"]
         for name in ("gpu", "gpu_first_runs")
     )
-    return last, first, json.loads((RESULTS.parent / "gpu-validation.json").read_text())
+    return last, first, json.loads(VALIDATION.read_text())
 
 
 def filled(text: str) -> str:

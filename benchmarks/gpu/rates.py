@@ -1,4 +1,4 @@
-"""What `gpu_bench.py` measures on a GPU: rates of kernels and of CuPy expressions, streams, copies.
+"""What `bench.py` measures on a GPU: rates of kernels and of CuPy expressions, streams, copies.
 
 A rate counts only if the result has the bits of the CPU; otherwise `Different` is raised.
 """
@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.apps.leanmd_baselines import melted
-from benchmarks.array_baselines import forces_by_arrays, push_by_arrays, sweep_by_arrays
 from benchmarks.common import in_turn, median, run
-from benchmarks.gpu_cases import DOUBLE, SIZE_OPTIONS, in_words
+from benchmarks.gpu.array_baselines import forces_by_arrays, push_by_arrays, sweep_by_arrays
+from benchmarks.gpu.cases import DOUBLE, SIZE_OPTIONS, in_words
 from miniapps import apps, kernels
 from miniapps.arrays import ghosted
 from miniapps.devices import backend as device

@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from benchmarks.common import RESULTS
-from benchmarks.gpu_cases import FIGURE, FULL
+from benchmarks.gpu.cases import FIGURE, FULL
 from miniapps.workbench.show.marks import blank_figure
 from miniapps.workbench.show.plots import COLOURS
 
@@ -66,7 +66,7 @@ def main() -> int:
     """Draw the figure if there are results."""
     file = RESULTS / "gpu.json"
     if not file.exists():
-        print(f"gpu_figure: {file.name} is not there; make gpu-bench on a GPU", file=sys.stderr)
+        print(f"{file.name} is not there; make gpu-bench on a GPU", file=sys.stderr)
         return NO_RESULTS
     figure(json.loads(file.read_text())).savefig(FIGURE, dpi=120)
     return 0

@@ -1,6 +1,6 @@
 """Whether reciprocals and roots of GPU kernels have the right bits, for a billion numbers.
 
-    python benchmarks/unbranched.py
+    python benchmarks/gpu/unbranched.py
 
 The operations of `devices.cuda.unbranched` are made on the CPU, beginning from every estimate that
 differs from the right one by up to 2^-19. Takes five minutes of a core; needs the extra gpu-check.
@@ -10,13 +10,12 @@ Exit status: 0 if all bits are right, otherwise 1.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-from benchmarks.common import write
+from benchmarks.common import ROOT, write
 from miniapps.devices.cpu.vectors import fma
 from miniapps.devices.cuda.unbranched import refining, refining_root
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.append(str(ROOT / "tests"))
 import estimates  # noqa: E402
 
 BATCH, BATCHES = 10_000_000, 100

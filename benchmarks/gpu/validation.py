@@ -1,7 +1,7 @@
 """Find the GPU kernels that have changed since they were last validated on a GPU.
 
-Only `gpu_check.py` writes ``gpu-validation.json``. Without a GPU, kernels are only compiled and
-simulated; ``python benchmarks/gpu_validation.py --changed`` prints a line on what has not yet run
+Only `check.py` writes ``gpu/validation.json``. Without a GPU, kernels are only compiled and
+simulated; ``python benchmarks/gpu/validation.py --changed`` prints a line on what has not yet run
 on a GPU. A kernel counts as changed if its own file has changed, or another file whose code goes
 into its machine code.
 """
@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 BUDGET = ROOT / "tests" / "gpu" / "budget.json"  # a test checks that it has every kernel
-VALIDATION = Path(__file__).with_name("gpu-validation.json")
+VALIDATION = Path(__file__).with_name("validation.json")
 HOST = (  # code of the host that uses a GPU
     "devices/backend.py",
     "devices/messages.py",

@@ -1,7 +1,7 @@
 """What a step with kernels on a GPU costs the host, over a driver without a GPU.
 
-    python benchmarks/gpu_host.py            all cases, in about a minute
-    python benchmarks/gpu_host.py --counts   what the driver counted in few rounds, printed as JSON
+    python benchmarks/gpu/host.py            all cases, in about a minute
+    python benchmarks/gpu/host.py --counts   what the driver counted in few rounds, printed as JSON
 
 Apps run under the serial driver. numba-cuda and CUDA's bindings are the real ones, NVIDIA's driver
 and CuPy are those of tests/gpu/stub, in which a call costs next to nothing. The time of a round is
@@ -35,7 +35,7 @@ from unittest import mock
 
 from miniapps.drivers.descriptor import importable
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SHOWN = "launches", "marks", "waits", "copies", "synchronizations", "arrays"
 CALLS = *SHOWN, "prepared"  # and launches whose parameters are packed to be made again
 TURNS = 3
