@@ -293,6 +293,25 @@ def test_a_page_begins_with_its_readers(page: str) -> None:
     assert first.startswith("For "), first
 
 
+def rows_of_benchmarks(text: str) -> set[str]:
+    """The files that the tables of benchmarks/README.md name, from its folder."""
+    found = set()
+    for section in re.split("^## ", text, flags=re.M):
+        folder = "" if section.startswith("#") else f"{section.partition(':')[0]}/"
+        for row in re.findall(r"^\| (`.*?) \|", section, flags=re.M):
+            found |= {folder + name for name in re.findall("`(.*?)`", row)}
+    return found
+
+
+def test_every_benchmark_has_a_row() -> None:
+    """Catches a script that the tables leave out, and a row of one that is gone or has moved."""
+    folder = ROOT / "benchmarks"
+    files = {str(path.relative_to(folder)) for path in folder.rglob("*.py")}
+    named = rows_of_benchmarks((folder / "README.md").read_text())
+    assert [name for name in files - named if not name.endswith("__init__.py")] == []
+    assert [name for name in named if not (folder / name).exists()] == []
+
+
 def sources() -> list[str]:
     """The files of all layers that hold text for readers."""
     found = (path for layer in support.LAYERS for path in (ROOT / layer).rglob("*"))

@@ -35,12 +35,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
-from benchmarks.gpu.validation import VALIDATION, kernel_cache, program, read, sources
+from benchmarks.gpu.validation import ROOT, VALIDATION, kernel_cache, program, read, sources
 from miniapps.devices.cuda import driver_info as nvidia
 from miniapps.workbench import environment
 from miniapps.workbench.run.replaced import write_text
 
-ROOT = Path(__file__).resolve().parents[2]
 TOTAL_S = 520.0
 TESTS_S, RUN_S, SANITIZER_S = 240.0, 90.0, 60.0
 FIRST_FILE = "tests/gpu/test_stencils_gpu.py"

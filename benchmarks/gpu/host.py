@@ -33,9 +33,9 @@ from time import perf_counter
 from typing import Any, NamedTuple
 from unittest import mock
 
+from benchmarks.common import ROOT, table, write
 from miniapps.drivers.descriptor import importable
 
-ROOT = Path(__file__).resolve().parents[2]
 SHOWN = "launches", "marks", "waits", "copies", "synchronizations", "arrays"
 CALLS = *SHOWN, "prepared"  # and launches whose parameters are packed to be made again
 TURNS = 3
@@ -184,8 +184,6 @@ def in_stub(words: list[str]) -> dict[str, dict[str, float]]:
 
 def table_of(results: dict[str, dict[str, float]]) -> str:
     """The results as a Markdown table."""
-    from benchmarks.common import table
-
     heads = "launches", "event records", "stream waits", "copies", "host waits", "allocations"
     rows = []
     for name, case in results.items():
@@ -219,8 +217,6 @@ def main() -> int:
     if options.counts or options.case:
         print(json.dumps(results, indent=1))
         return 0
-    from benchmarks.common import write
-
     write("gpu_host", results)
     print(table_of(results))
     return 0
