@@ -43,11 +43,14 @@ def end_of(work: Callable[[], None]) -> tuple[int, str]:
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        os.dup2(writing, 1)
-        os.dup2(writing, 2)
-        faulthandler.disable()  # pytest's
-        work()
-        os._exit(0)
+        try:
+            os.dup2(writing, 1)
+            os.dup2(writing, 2)
+            faulthandler.disable()  # pytest's
+            work()
+            os._exit(0)
+        finally:
+            os._exit(1)  # else it would make further tests, if the work raises
     os.close(writing)
     with open(reading) as said:
         text = said.read()
