@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -9,9 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import support
 
 from miniapps.devices.cpu import host_memory
-from miniapps.workbench.run import monitor
+from miniapps.workbench.run import host_processes, monitor
+from miniapps.workbench.run.host_processes import HostProcesses
+from miniapps.workbench.run.processes import process_state
 from miniapps.workbench.run.progress_file import ProgressFile
 
 
@@ -59,3 +63,23 @@ def test_a_pe_that_the_kernel_has_killed_for_its_memory(
         launcher.kill()
     cause = f"; meanwhile the kernel has killed {said} of this host, as memory ran out"
     assert trouble == f"PE 0 (process {pe.pid}) died in step 4{cause if kills else ''}"
+
+
+@pytest.mark.parametrize("name", ["python", "python3.11", "pypy-with-a-long-name"])
+def test_a_pe_that_died_between_two_looks(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a PE that is not missed, because its Python is called otherwise than expected.
+
+    charmrun does not notice it either, for a minute.
+    """
+    monkeypatch.setattr(host_processes, "GRACE_S", -1.0)
+    program = tmp_path / name
+    program.symlink_to("/bin/true")
+    dead = os.posix_spawn(program, [str(program)], os.environ)
+    support.wait_for(lambda: process_state(dead) == "Z")
+    progress = ProgressFile(tmp_path / "progress", 2)
+    here = HostProcesses(progress, 2, [str(program), "run"], lambda: [dead], lambda file: None)
+    said = here.check(time.monotonic())
+    os.waitpid(dead, 0)
+    assert said == f"a PE (process {dead}) died before its first step"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +23,7 @@ from miniapps.workbench.run.processes import (
 )
 from miniapps.workbench.run.progress_file import FINISHING, STARTING, ProgressFile, Slot
 
-PYTHON = Path(sys.executable).resolve().name  # of the processes of PEs
+NAMED = 15  # characters of a program's name that Linux keeps for its processes
 # Between two looks at all processes: more often while PEs start.
 LOOK_S, STARTING_LOOK_S = 1.0, 0.25
 GRACE_S = 1.0  # after a PE has failed, for the launcher to end the run itself
@@ -101,17 +100,17 @@ class HostProcesses:
         """Look at the launcher and its descendants; returns a description of a failure, if any.
 
         A PE that has not begun to step has no slot, so its process is found by its command line, or
-        by its name if it has died and the launcher has not noticed. A process that a PE starts has
-        the PE's command line until it executes another program, and may end at any time.
+        by the program's name if it has died and the launcher has not noticed. A process that a PE
+        starts has the PE's command line until it executes another program, and may end at any time.
         """
         states = {pid: process_state(pid) for pid in self.processes()}
         self.stopped.check(now, states)
-        words = self.program
+        words, name = self.program, Path(self.program[0]).name[:NAMED]
         alike = [pid for pid in states if words_of(pid)[: len(words)] == words]
         mine = [pid for pid in alike if parent_of(pid) not in (0, *alike)]
         self.born |= dict.fromkeys(mine, now)
         for pid, state in states.items():
-            if state == "Z" and name_of(pid) == PYTHON and parent_of(pid) not in alike:
+            if state == "Z" and name_of(pid) == name and parent_of(pid) not in alike:
                 self.born.setdefault(pid, now)
         if not self.settled:
             self.find_shared([*mine, *self.progress.forked()])
