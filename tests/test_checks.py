@@ -43,6 +43,8 @@ def test_every_case_has_its_day(cases: int, monkeypatch: pytest.MonkeyPatch) -> 
         made.append(of_day.share(every))
     assert all(made) and sorted({case for day in made for case in day}) == every
     assert max(map(len, made)) <= -(-cases // of_day.DAYS)
+    monkeypatch.setenv(of_day.DAY, of_day.ALL)
+    assert of_day.share(every) == every
     monkeypatch.delenv(of_day.DAY)
     assert of_day.share(every) == every
 
