@@ -1,7 +1,7 @@
 """The mini-apps: problems and their blocks. They are found by search; nothing is registered.
 
-An app is a package that exports Problem, Block, reference and validate, may export Audit, and
-exports nothing else. It is in one of three places:
+An app is a package that exports Problem, Block, reference and validate, may export Audit and loads,
+and exports nothing else. It is in one of three places:
 
 - here;
 - in a folder that the environment variable MINIAPPS_PATH names (several are separated by colons);

@@ -144,7 +144,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 @pytest.fixture
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw nothing, for tests that look at words only: a figure takes a fifth of a second."""
-    monkeypatch.setattr(figures, "figures", lambda campaign: {})
+    monkeypatch.setattr(figures, "figures", lambda campaign, overlay: {})
 
 
 @pytest.fixture

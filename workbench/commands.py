@@ -242,6 +242,16 @@ def add_study(commands: Any, arguments: Sequence[str]) -> None:
         command.add_commands(parser, arguments)
 
 
+def add_model(commands: Any, arguments: Sequence[str]) -> None:
+    """Add `miniapps model`."""
+    help = "predict how an app would scale, here or on another machine"
+    parser = command_parser(commands, "model", help, "", None)
+    if arguments[:1] == ["model"]:
+        from miniapps.workbench.model import command
+
+        command.add_commands(parser, arguments)
+
+
 def add_comm(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps comm`."""
     help = "communication benchmarks, named as in OMB: latency, bw, allreduce ..."

@@ -2,7 +2,8 @@
 
 from miniapps.grid_audit import GridAudit as Audit
 from miniapps.stencil3d.block import StencilBlock as Block
+from miniapps.stencil3d.loads import loads
 from miniapps.stencil3d.problem import StencilProblem as Problem
 from miniapps.stencil3d.problem import reference, validate
 
-__all__ = ["Audit", "Block", "Problem", "reference", "validate"]
+__all__ = ["Audit", "Block", "Problem", "loads", "reference", "validate"]

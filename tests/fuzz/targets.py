@@ -340,7 +340,7 @@ def read_campaign(data: bytes, folder: Path) -> object:
         status = cli.main(["study", "report", str(path)])
         return 0 if status == WRONG else status  # which says that runs differ
     campaign = Campaign.read(path)
-    report._require_study(campaign, path)
+    report.require_study(campaign, path)
     shown = [*tables.tables(campaign), provenance.failures_table(campaign)]
     report.html(campaign, shown, [], [])
     return export.tidy_csv(campaign)

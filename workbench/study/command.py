@@ -20,6 +20,7 @@ from miniapps.workbench.run.writable import check_writable
 from miniapps.workbench.study.options import (
     COMM,
     MOST_TRIALS,
+    add_model,
     add_study_options,
     check_policy,
     listed,
@@ -90,6 +91,7 @@ def _add_report(commands: Any) -> None:
     parser = commands.add_parser("report", help="write the report of a campaign file again")
     parser.add_argument("file", type=Path, metavar="FILE.jsonl")
     parser.add_argument("--published", type=Path, metavar="FILE.json", help="to show beside it")
+    add_model(parser.add_argument)
     parser.set_defaults(command=_report)
 
 
@@ -99,8 +101,18 @@ def _report(options: argparse.Namespace, runtime: list[str]) -> int:
 
     if of_comm.is_ours(options.file):
         require(options.published is None, "--published", options.published, "not of a comm study")
+        require(options.model is None, "--model", options.model, "not of a comm study")
         return of_comm.write(options.file)
-    return report.write(options.file, options.published)
+    return report.write(options.file, options.published, _predictor(options.model))
+
+
+def _predictor(name: str | None) -> Any:
+    """What predicts the points of a campaign; None if the user names no machine."""
+    if name is None:
+        return None
+    from miniapps.workbench.model.overlay import predictor
+
+    return predictor(name or None)
 
 
 def _add_noise(commands: Any) -> None:
@@ -167,6 +179,7 @@ def study(options: argparse.Namespace) -> int:
     if options.published is not None:
         published_tables(options.published)  # raises on errors before anything runs
     specs = usable(specs, study.kind, options.launcher)
+    predictor = _predictor(options.model)
     policy = Policy(
         trials=options.trials,
         until_ci=options.until_ci,
@@ -178,7 +191,7 @@ def study(options: argparse.Namespace) -> int:
         max_noise=options.max_noise,
     )
     status = run_campaign(study, specs, policy, path)
-    return max(status, write(path, options.published))
+    return max(status, write(path, options.published, predictor))
 
 
 def usable(specs: list[RunSpec], kind: str, launcher: str | None) -> list[RunSpec]:

@@ -23,6 +23,7 @@ NO_GAIN = "no gain"
 REFERENCES = ("ideal", HALF, METG, NO_GAIN)  # lines that are not measured: last in a legend
 LETTERS = 12  # of a line of the legend, per inch of the figure
 MARKER = 5.5  # width, points
+RIGHT = 0.13  # inches, from a point to its prediction
 SHIFT = 0.4  # of a marker: the farthest that points lie from their number of PEs, to either side
 
 
@@ -57,6 +58,13 @@ def beside(axes: Any, position: int, configurations: int) -> Any:
     share = 2 * position / (configurations - 1) - 1 if configurations > 1 else 0.0
     inches = share * SHIFT * MARKER / 72
     return axes.transData + ScaledTranslation(inches, 0, axes.figure.dpi_scale_trans)
+
+
+def to_the_right(axes: Any) -> Any:
+    """Where predictions are drawn: beside the markers of points, which would hide them."""
+    from matplotlib.transforms import ScaledTranslation
+
+    return axes.transData + ScaledTranslation(RIGHT, 0, axes.figure.dpi_scale_trans)
 
 
 def error_bars(values: Sequence[Interval]) -> tuple[np.ndarray, np.ndarray]:

@@ -42,6 +42,7 @@ from miniapps.workbench.study.drawing import (
     styles_of,
 )
 from miniapps.workbench.study.laws import Fit
+from miniapps.workbench.study.overlay import GAINS, NOTE, Overlay
 from miniapps.workbench.study.parts import parts_figure
 from miniapps.workbench.study.statistics import Interval
 from miniapps.workbench.study.tables import POOR
@@ -49,7 +50,6 @@ from miniapps.workbench.study.titles import machine_of, title_of
 
 DPI = 200
 LETTERS = 14  # of a title, per inch
-GAINS = 13  # rows of a figure, which is 9 inches high then
 STYLE: Mapping[str, Any] = MappingProxyType(
     {
         "font.size": 9,
@@ -114,8 +114,11 @@ CAPTIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 
 
-def figures(campaign: Campaign) -> dict[str, Any]:
-    """The figures for which the study has points, by name (see `CAPTIONS`)."""
+def figures(campaign: Campaign, overlay: Overlay | None = None) -> dict[str, Any]:
+    """The figures for which the study has points, by name (see `CAPTIONS`).
+
+    ``overlay``: what the performance model predicts, to be drawn over the points.
+    """
     found = analysis.results(campaign)
     kind = campaign.head["study"]["kind"]
     drawn: dict[str, Any] = {}
@@ -134,8 +137,10 @@ def figures(campaign: Campaign) -> dict[str, Any]:
         elif kind == "granularity" and analysis.granularity(found):
             drawn["granularity"] = granularity_figure(found)
         drawn["parts"] = parts_figure(campaign, found)
-        for figure in drawn.values():
+        for name, figure in drawn.items():
             said = [title_of(campaign), machine_of(campaign)]
+            if overlay and overlay.draw(name, figure.axes[0], found, kind == "weak"):
+                said.append(NOTE)
             figure.suptitle(fitted(said, int(LETTERS * figure.get_figwidth())), fontsize=8)
     return drawn
 

@@ -132,7 +132,7 @@ def add_study_options(parser: Any, problem: Any) -> None:
     """Add the options of a study of one app."""
     add_options(parser, RunSpec, SHARED)
     add_options(parser, Balancing, ("lb_first",))
-    _add_matrix(parser, problem)
+    add_matrix(parser, problem)
     group = parser.add_argument_group("study")
     add = group.add_argument
     add("--trials", type=typed(int), default=10, metavar="N", help="default: 10")
@@ -157,6 +157,7 @@ def add_study_options(parser: Any, problem: Any) -> None:
         help="default: KIND-APP.jsonl, or as the TOML file",
     )
     add("--published", type=Path, help=argparse.SUPPRESS)
+    add_model(add)
     add("--name", help=argparse.SUPPRESS)  # of the campaign file; from a TOML file
     add("--launcher", metavar="slurm|PATH", help="write job scripts; or another mpiexec to start")
     add(ALLOW, action="store_true", help="also one that a TOML file names, and its sbatch options")
@@ -167,7 +168,13 @@ def add_study_options(parser: Any, problem: Any) -> None:
     add("--checkpoints", action="store_true", help=help)
 
 
-def _add_matrix(parser: Any, problem: Any) -> None:
+def add_model(add: Any) -> None:
+    """Add ``--model``, by a method ``add_argument``; empty: this machine."""
+    help = "draw the performance model's predictions too; of a machine of `miniapps model`, or this"
+    add("--model", nargs="?", const="", metavar="MACHINE", help=help)
+
+
+def add_matrix(parser: Any, problem: Any) -> None:
     """Add the options from which the points of a study are made."""
     add = parser.add_argument_group("matrix").add_argument
     add("--pes", type=typed(numbers), metavar="LIST", help="default: 1,2,4.. or the cores")

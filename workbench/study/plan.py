@@ -79,7 +79,7 @@ class Study:
 
     def specs(self) -> list[RunSpec]:
         """The runs of one trial, each checked. Raises InputError if one is impossible."""
-        found = self._specs()
+        found = self.planned()
         names = [f.name for f in fields(self.problem) if getattr(self.problem, f.name) == "auto"]
         equal = {
             name: min(getattr(spec.prepared, name) for spec in found)
@@ -88,9 +88,10 @@ class Study:
         }
         if not equal:
             return found
-        return replace(self, problem=replace(self.problem, **equal))._specs()
+        return replace(self, problem=replace(self.problem, **equal)).planned()
 
-    def _specs(self) -> list[RunSpec]:
+    def planned(self) -> list[RunSpec]:
+        """The runs of one trial, where "auto" stays what it is."""
         return [
             self._spec(problem, steps, case)
             for problem, steps, pes in self._problems()

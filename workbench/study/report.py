@@ -20,6 +20,7 @@ from miniapps.workbench.run.replaced import replacing, write_text
 from miniapps.workbench.run.writable import check_writable
 from miniapps.workbench.study.campaign import Campaign
 from miniapps.workbench.study.options import MOST_PUBLISHED
+from miniapps.workbench.study.overlay import Overlay
 from miniapps.workbench.study.plan import KINDS
 from miniapps.workbench.study.provenance import (
     commands_table,
@@ -37,20 +38,27 @@ FORMATS = ("png", "svg", "pdf")
 WIDE = 8.0  # inches: a wider figure has no other one beside it
 
 
-def write(campaign_path: Path, published: Path | None) -> int:
+def write(
+    campaign_path: Path,
+    published: Path | None,
+    predict: Callable[[Campaign], Overlay] | None = None,
+) -> int:
     """Print a campaign's tables; write its page and its figures beside it.
 
     The files are ``STEM.html`` and ``STEM-<figure>`` as PNG, SVG and PDF. Returns WRONG if
-    `is_wrong`, else VALID. Raises InputError.
+    `is_wrong`, else VALID. ``predict``: makes what the performance model adds. Raises InputError.
     """
     campaign = Campaign.read(campaign_path)
-    _require_study(campaign, campaign_path)
+    require_study(campaign, campaign_path)
     beside = published_tables(published) if published else []
     page = campaign_path.with_suffix(".html")
     check_writable("campaign", page)
     shown = tables(campaign)
+    overlay = predict(campaign) if predict else None
+    if overlay:
+        shown.append(overlay.table)
     failures = failures_table(campaign)
-    figures = _draw(campaign, campaign_path)
+    figures = _draw(campaign, campaign_path, overlay)
     write_text(page, html(campaign, shown, beside, figures))
     # Print last: this process ends if the reader of standard output closes it.
     for line in disturbed_lines(campaign):
@@ -65,7 +73,7 @@ def is_wrong(campaign: Campaign) -> bool:
     return bool(campaign.failures) or any(len(states) > 1 for states in hashes(campaign).values())
 
 
-def _require_study(campaign: Campaign, path: Path) -> None:
+def require_study(campaign: Campaign, path: Path) -> None:
     """Raise InputError if a campaign file is valid JSON but holds no study with runs."""
     study = campaign.head.get("study", {})
     known = isinstance(study, dict) and study.get("kind") in KINDS
@@ -128,11 +136,11 @@ def _text(value: Any) -> str:
 # Figures and page ---------------------------------------------------------------------------------
 
 
-def _draw(campaign: Campaign, path: Path) -> list[dict[str, Any]]:
+def _draw(campaign: Campaign, path: Path, overlay: Overlay | None) -> list[dict[str, Any]]:
     """Write the figures beside the campaign; returns what the page shows of them."""
     from miniapps.workbench.study.figures import CAPTIONS, figures
 
-    made = figures(campaign)
+    made = figures(campaign, overlay)
     return drawn(made, CAPTIONS, lambda name, form: path.with_name(f"{path.stem}-{name}.{form}"))
 
 
