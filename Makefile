@@ -18,7 +18,7 @@ ifneq ($(origin PYTHON),file)
   ANEW := $(shell test ! -e .venv || grep -qx "$(VERSION)" .venv/pyvenv.cfg || echo anew)
 endif
 
-.PHONY: install docs student-package lesson-table notebook executed-notebook adversary ordering-bugs demo test quick verify verification selftest mutation lint bench compare gpu-budget gpu-check gpu-bench gpu-wheels gpu-first clean $(ANEW)
+.PHONY: install docs student-package lesson-table notebook executed-notebook adversary ordering-bugs demo test quick verify verification selftest mutation lint bench reproduction compare gpu-budget gpu-check gpu-bench gpu-wheels gpu-first clean $(ANEW)
 
 install: .venv/installed
 
@@ -121,6 +121,13 @@ lint: install
 
 bench: install .venv/peers
 	$(BIN)/python benchmarks/run.py
+
+# docs/reproduction.md with its campaigns, on a quiet machine; 40 min, and the same command continues.
+reproduction: install .venv/peers
+	$(BIN)/miniapps reproduce --all --quick --max-noise 2% --folder .venv/reproduction
+	rm -rf docs/reproduction/quick
+	cp -r .venv/reproduction/quick docs/reproduction/
+	$(BIN)/miniapps reproduce --report --quick --folder docs/reproduction
 
 # Another revision against this tree, on the main cases: make compare REV=... ; takes about half an hour.
 compare: install

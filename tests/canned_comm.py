@@ -33,17 +33,6 @@ published = "values.json"
 [claims.series]
 "touch none" = "fast"
 "touch sender" = "slow"
-[[claims.quantities]]
-what = "what writing adds"
-of = "touch sender"
-take = "difference"
-sizes = "9:64"
-published = "numbers.added"
-[[claims.quantities]]
-what = "how many times as long"
-of = "touch sender"
-take = "ratio"
-published = "numbers.span"
 [[claims]]
 name = "rate"
 title = "Bandwidth"

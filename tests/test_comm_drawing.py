@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from drawn import between_trials, in_hex, titles
-from test_drawn_comm import SIZE, claim_of, demo_record, line_of, record_of
+from test_drawn_comm import SIZE, demo_record, line_of, record_of
 
 from miniapps.workbench.show import comm_figure, demo_figure
 from miniapps.workbench.show.demo_figure import WAITING
@@ -309,78 +309,6 @@ def test_lines_of_the_demos_problems() -> None:
 
 
 # Lines of claims ----------------------------------------------------------------------------------
-
-
-def quantity(take: str, **more: Any) -> dict[str, Any]:
-    """A quantity of a claim."""
-    return {"of": "slow", "take": take, "to": None, "what": "", **more}
-
-
-def measured(result: Result, **given: Any) -> series.Measured:
-    """A quantity of a claim as it was measured."""
-    claim = {**result.claim, "quantities": [quantity(**given)]}
-    (found,) = series.quantities(replace(result, claim=claim))
-    return found
-
-
-def ends(found: series.Measured) -> tuple[float, ...]:
-    """A value with its ends."""
-    assert found.value is not None and not found.reason
-    return found.value.value, found.value.low, found.value.high
-
-
-def test_quantities_of_a_claim() -> None:
-    """Catches another unit, base or size, and trials that are not those of one launch.
-
-    Trials of slow: 2, 4, 12 and 8, 10, 18; of fast half as much.
-    """
-    result = claim_of("us")
-    value = measured(result, take="value")
-    assert ends(value) == (9, 5, 15) and (value.unit, value.sizes) == ("us", (8, 64))
-    ratio = measured(result, take="ratio")
-    assert ends(ratio) == (2, 2, 2) and (ratio.unit, ratio.sizes) == ("", (8, 64))
-    difference = measured(result, take="difference")
-    assert ends(difference) == (4.5, 2.5, 7.5) and difference.unit == "us"
-    assert ends(measured(result, take="ratio", to="slow")) == (1, 1, 1)
-    assert ends(measured(result, take="value", sizes=(8, 8))) == (6, 2, 12)
-    assert ends(measured(result, take="value", sizes=(9, 64))) == (12, 8, 18)
-    few = replace(result.lines[1], trials={8: np.array([3.0]), 64: np.array([8.0, 10.0])})
-    shorter = replace(result, lines=(result.lines[0], few))
-    assert ends(measured(shorter, take="value")) == (5.5, 5.5, 5.5)
-    assert ends(measured(shorter, take="difference")) == (3, 3, 3)
-    longer = replace(result, lines=(few, result.lines[0]))
-    assert ends(measured(longer, take="difference", of="fast", to=None)) == (-3, -3, -3)
-    other = replace(few, trials={0: np.array([7.0]), 8: np.array([3.0, 4.0, 5.0])})
-    found = measured(replace(result, lines=(result.lines[0], other)), take="ratio")
-    assert found.sizes == (8,)
-    assert measured(replace(result, lines=(result.lines[0], other)), take="value").sizes == (0, 8)
-
-
-@pytest.mark.parametrize(
-    ("given", "reason"),
-    [
-        ({"reason": "no cluster"}, "cannot be measured here: no cluster"),
-        ({"of": "none"}, "none was not measured"),
-        ({"of": "none", "to": "fast"}, "none was not measured"),
-        ({"to": "none"}, "none was not measured"),
-        ({"sizes": (9, 63)}, "no size in its range was measured"),
-        ({"of": "crowded"}, "more ranks than cores"),
-    ],
-)
-def test_quantities_that_were_not_measured(given: Any, reason: str) -> None:
-    """Catches a value without measurement, and another reason."""
-    result = claim_of("us")
-    crowded = replace(result.lines[0], name="crowded", records=({"oversubscribed": True},))
-    found = measured(replace(result, lines=(*result.lines, crowded)), **{"take": "ratio"} | given)
-    assert (found.value, found.reason) == (None, reason)
-
-
-def test_a_claim_without_lines() -> None:
-    """Catches an error where nothing was measured."""
-    found = measured(replace(claim_of("us"), lines=()), take="value")
-    assert found.reason == "slow was not measured"
-    only = replace(claim_of("us"), lines=claim_of("us").lines[1:])
-    assert ends(measured(only, take="value", to="none", sizes=(8, 8))) == (6, 2, 12)
 
 
 def test_ratios_of_lines() -> None:

@@ -23,7 +23,7 @@ from miniapps.workbench.exit_status import VALID, WRONG
 from miniapps.workbench.study import report
 from miniapps.workbench.study.comm import figures, libraries
 from miniapps.workbench.study.comm.campaign import CommCampaign
-from miniapps.workbench.study.comm.series import quantities, results
+from miniapps.workbench.study.comm.series import results
 
 pytestmark = pytest.mark.usefixtures("forked")
 
@@ -57,25 +57,12 @@ def test_a_campaign_has_the_right_ratios_and_the_published_ones(
     assert rows["rate", "mpi", "8"]["unit"] == "MB/s"
     text = capsys.readouterr().out
     page = (folder / "report.html").read_text()
-    for said in ("Written buffers", "published 3.00 to 4.50", "1.25", "2 to 3", "A paper"):
+    for said in ("Written buffers", "published 3.00 to 4.50", "A paper"):
         assert said in page and said in " ".join(text.split()), said
     assert page.count("<figure") == 2 and (folder / "touch.svg").exists()
     assert (folder / "tables.txt").read_text() in text
     files = ("campaign.jsonl", "report.html", "tables.txt", "values.csv", "touch.svg", "rate.svg")
     assert {path.name for path in folder.iterdir()} == {*files}
-
-
-def test_quantities_are_means_over_their_sizes(canned: Any) -> None:
-    """Catches a difference or ratio of other sizes, or to another line."""
-    canned()
-    main(["study", "comm", "two.toml"])
-    claim, _ = results(CommCampaign.read(Path("two/campaign.jsonl")))
-    difference, ratio = quantities(claim)
-    assert difference.value is not None and ratio.value is not None
-    assert difference.value.value == pytest.approx(16.03 - 4.01) and difference.unit == "us"
-    assert difference.sizes == (64,) and ratio.sizes == (8, 64)
-    assert ratio.value.value == pytest.approx((3 + 16.03 / 4.01) / 2, rel=1e-3)
-    assert ratio.value.low <= ratio.value.value <= ratio.value.high
 
 
 @pytest.mark.slow
@@ -124,7 +111,6 @@ def test_a_line_with_wrong_data_is_never_drawn(canned: Any) -> None:
     assert {row["line"] for row in rows_of(Path("two"))} == {"touch none", "mpi"}
     page = Path("two/report.html").read_text()
     assert "wrong data: latency, 8 B: rank 0: is missing" in page
-    assert "touch sender was not measured" in page
     claim, _ = results(CommCampaign.read(Path("two/campaign.jsonl")))
     drawn = figures.claim_figure(claim, "Abacus")
     assert not any("sender" in text.get_text() for text in drawn_texts(drawn))

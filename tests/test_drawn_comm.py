@@ -36,7 +36,7 @@ from miniapps.workbench.show import comm_figure, demo_figure
 from miniapps.workbench.show.plots import COLOURS
 from miniapps.workbench.study import statistics
 from miniapps.workbench.study.comm import figures, tables, written
-from miniapps.workbench.study.comm.series import Line, Result, quantities
+from miniapps.workbench.study.comm.series import Line, Result
 from miniapps.workbench.study.statistics import Interval
 
 SIZE = "size of a message"
@@ -95,10 +95,9 @@ def line_of(name: str, unit: str, factor: float, published: dict[int, float]) ->
     return Line(name, unit, (record,) * 3, trials, published, dict.fromkeys(tables.POINT, ""))
 
 
-def claim_of(unit: str, take: str = "ratio") -> Result:
+def claim_of(unit: str) -> Result:
     """A claim of two lines, of which both have published values."""
-    asked = {"what": "", "of": "slow", "take": take, "to": None, "published": None}
-    claim = {"name": "c", "title": "A claim", "published": "values.json", "quantities": [asked]}
+    claim = {"name": "c", "title": "A claim", "published": "values.json"}
     published = {8: 10.0, 64: 20.0}, {8: 40.0, 64: 50.0}
     fast, slow = (line_of(*given) for given in zip(
         ("fast", "slow"), (unit, unit), (1.0, 2.0), published, strict=True))  # fmt: skip
@@ -171,26 +170,6 @@ def test_a_higher_rate_takes_less_time(unit: str, ratio: float) -> None:
 def numbers(cell: str) -> list[float]:
     """The numbers of a cell."""
     return [float(word) for word in re.findall(r"[\d.]+", cell)]
-
-
-@pytest.mark.parametrize(("take", "each"), [("ratio", (20, 10, 0.5)), ("difference", (19, 18, -2))])
-def test_trials_of_a_quantity_are_paired_in_their_order(
-    take: str, each: tuple[float, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Catches trials of two lines that are paired in another order, which has other ends."""
-    monkeypatch.setattr(statistics, "_bca", between_trials)
-    result = claim_of("us", take)
-    base, other = result.lines
-    trials = {"fast": np.array([1.0, 2.0, 4.0]), "slow": np.array([20.0, 20.0, 2.0])}
-    kept = Result(result.claim, tuple(
-        Line(line.name, "us", line.records, {8: trials[line.name]}, {}, {})
-        for line in (base, other)))  # fmt: skip
-    (found,) = quantities(kept)
-    assert found.value is not None
-    assert (found.value.value, found.value.low) == (pytest.approx(sum(each) / 3), min(each))
-
-
-# The demo -----------------------------------------------------------------------------------------
 
 
 def demo_record(driver: str, pes: int, step_ms: float, **more: Any) -> dict[str, Any]:

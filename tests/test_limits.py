@@ -31,10 +31,10 @@ from miniapps.pic import problem as pic
 from miniapps.pic.problem import PicProblem
 from miniapps.workbench.cli import spec_of
 from miniapps.workbench.comm import anatomy
+from miniapps.workbench.reproduce import predicates
 from miniapps.workbench.run import clocks, record, revalidation
 from miniapps.workbench.show import saved_claims
 from miniapps.workbench.study import analysis, noise, reframe, statistics, tables, validation
-from miniapps.workbench.study.comm import holding
 
 STILL = LeanmdProblem(dt=0.005)
 CODE: dict[str, Any] = {
@@ -110,7 +110,7 @@ CODE: dict[str, Any] = {
     "studies: resamples of an interval": statistics.RESAMPLES,
     "studies: pairs of trials in an exact test, at most": statistics.LARGEST_EXACT,
     "studies: arrangements in an exact test with ties, at most": statistics.MOST_ARRANGEMENTS,
-    "studies: effects on another machine, over those here": holding.FACTOR,
+    "studies: effects on another machine, over those here": predicates.FACTOR,
     "communication: iterations between two readings of the clock": timing.CHUNK,
     "communication: barriers of a trial": session.BARRIERS,
     "communication: multiplications from which overlapped work is set": timing.CALIBRATED,

@@ -93,7 +93,8 @@ def test_each_text_of_a_campaign_of_benchmarks_has_an_alphabet() -> None:
     point = head["points"][run["point"]]
     head["study"]["claims"], head["points"] = head["study"]["claims"][:1], head["points"][:4]
     claim = head["study"]["claims"][0]
-    claim["lines"], claim["quantities"] = claim["lines"][:1], claim["quantities"][:1]
+    claim["lines"] = claim["lines"][:1]
+    claim.pop("quantities", None)  # of an earlier version
     run["record"] = {key: run["record"][key] for key in run["record"] if key != "results"}
     for value, wrong in (
         (head, CommCampaign.misfit_of_head),

@@ -264,6 +264,16 @@ def add_comm(commands: Any, arguments: Sequence[str]) -> None:
         parser.epilog = command.EXAMPLES
 
 
+def add_reproduce(commands: Any, arguments: Sequence[str]) -> None:
+    """Add `miniapps reproduce`."""
+    help = "published figures and claims, measured again on this machine"
+    parser = command_parser(commands, "reproduce", help, "", None)
+    if arguments[:1] == ["reproduce"]:
+        from miniapps.workbench.reproduce import command
+
+        command.add_options(parser)
+
+
 def add_lesson(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps lesson`."""
     help = "exercises in parallel programming, checked bit for bit"

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.apps import gromacs_peer
-from benchmarks.apps.leanmd_baselines import LISTS, cost_of_exactness, lammps
+from benchmarks.apps.leanmd_baselines import cost_of_exactness
 from benchmarks.common import RESULTS, in_turn, interleaved, median, run, save, spread
+from miniapps.workbench.reproduce.peers import LISTS, lammps
 
 TRIALS = 5
 LONG = 1000  # steps of the part *single*

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 import tempfile
@@ -22,48 +21,9 @@ from miniapps.kernels.leanmd.cpu.interactions import pipelined
 from miniapps.kernels.leanmd.units import FAR, FORCE_UNIT
 from miniapps.leanmd import Block, Problem
 from miniapps.leanmd.block import LeanmdBlock
+from miniapps.workbench.reproduce.peers import INPUT, LISTS
 
 BIN = Path(sys.executable).parent
-INPUT = """units lj
-atom_style atomic
-lattice fcc 0.8442
-region box block 0 {cells} 0 {cells} 0 {cells}
-create_box 1 box
-create_atoms 1 box
-mass 1 1.0
-velocity all create 1.44 87287 loop geom
-pair_style lj/cut/opt 2.5
-pair_coeff 1 1 1.0 1.0 2.5
-neighbor 0.3 bin
-neigh_modify delay 0 every {every} check {check}
-fix 1 all nve
-run {warmup}
-run {steps}
-"""
-LISTS = {"every 20 steps": {"every": 20, "check": "no"}, "in time": {"every": 1, "check": "yes"}}
-
-
-def lammps(cells: int, ranks: int, steps: int, warmup: int, lists: str) -> dict[str, float]:
-    """Atom-steps per second of LAMMPS lj/cut/opt on a melt; list building included.
-
-    ``lists``: rebuilt every 20 steps, as in its standard benchmark, or whenever an atom has moved
-    by half the skin, as LeanMD does.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        script = Path(folder) / "in.lj"
-        script.write_text(INPUT.format(cells=cells, steps=steps, warmup=warmup, **LISTS[lists]))
-        command = [str(BIN / "lmp"), "-in", str(script), "-log", "none"]
-        if ranks > 1:
-            command = [str(BIN / "mpiexec"), "-n", str(ranks), *command]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder)
-    found = re.findall(
-        r"Loop time of (\S+) on (\d+) procs for (\d+) steps with (\d+) atoms", done.stdout
-    )
-    seconds, procs, ran, atoms = (float(word) for word in found[-1])
-    if (procs, ran, atoms) != (ranks, steps, 4 * cells**3):
-        raise RuntimeError(f"LAMMPS ran something else: {found[-1]}")
-    builds = re.findall(r"Neighbor list builds = (\d+)", done.stdout)[-1]
-    return {"atom_steps_per_s": atoms * steps / seconds, "builds": float(builds)}
 
 
 @njit(inline="always")

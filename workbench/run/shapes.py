@@ -115,6 +115,21 @@ def misfit(value: Any, shape: Any, name: str) -> str | None:
     return None if shape.fits(value) else f"{name} must be {shape.allowed}"
 
 
+def unknown(value: Any, shape: Any, name: str) -> str | None:
+    """The first key that a shape does not have, in words; None if there is none."""
+    if isinstance(shape, Mapping) and isinstance(value, dict):
+        known = {key.removesuffix("?"): inner for key, inner in shape.items()}
+        for key, inner in value.items():
+            if key not in known:
+                return f"{name} has the key {key}, which must be of {', '.join(known)}"
+            if words := unknown(inner, known[key], f"{name}.{key}"):
+                return words
+    if isinstance(shape, list) and isinstance(value, list):
+        found = (unknown(one, shape[0], f"{name}[{n}]") for n, one in enumerate(value))
+        return next((words for words in found if words), None)
+    return None
+
+
 def _misfit_of_object(value: Any, shape: Mapping[str, Any], name: str) -> str | None:
     """Where a value departs from the shape of an object."""
     if not isinstance(value, dict):

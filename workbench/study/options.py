@@ -27,6 +27,7 @@ from miniapps.workbench.study.titles import TITLES
 from miniapps.workbench.table import labelled, width
 
 SHIPPED = Path(__file__).parents[2] / "studies"  # in the source tree and where it is installed
+PAPERS = SHIPPED / "papers"  # files that are no studies: what publications say
 MOST_TRIALS = 100
 MOST_RUNS = 1000  # of a trial: each is planned before the first begins
 MOST_BYTES = 1 << 15  # of a TOML file
@@ -107,7 +108,8 @@ def _require_harmless(path: Path, words: list[str], given: set[str]) -> None:
 
 def shipped() -> dict[str, Path]:
     """The files of the studies that come with the project, by name, such as jacobi2d-strong."""
-    files = sorted(SHIPPED.rglob("*.toml"), key=lambda file: (len(file.parts), file))
+    found = (file for file in SHIPPED.rglob("*.toml") if PAPERS not in file.parents)
+    files = sorted(found, key=lambda file: (len(file.parts), file))
     return {str(file.relative_to(SHIPPED).with_suffix("")): file for file in files}
 
 
@@ -330,7 +332,7 @@ def words_of_file(path: Path, quick: bool) -> list[str]:
     for key, value in table.items():
         require(bool(KEY.fullmatch(key)), "FILE.toml", path, f"has the key {key!r}, no option")
         if key not in SOURCES:
-            words += _words(key, value)
+            words += option_words(key, value)
     if "published" in table:
         beside = table["published"]
         require(isinstance(beside, str), "published", beside, "must be the path of a file")
@@ -338,12 +340,12 @@ def words_of_file(path: Path, quick: bool) -> list[str]:
     return words
 
 
-def _words(key: str, value: Any) -> list[str]:
+def option_words(key: str, value: Any) -> list[str]:
     """The arguments of one key; a list becomes one option of the matrix, or repeated options."""
     option = f"-{key}" if len(key) == 1 else f"--{key}"
     if isinstance(value, bool):
         return [option] if value else []
     if isinstance(value, list) and key not in MATRIX:
-        return [word for one in value for word in _words(key, one)]
+        return [word for one in value for word in option_words(key, one)]
     text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
     return [f"{option}={text}"] if len(key) > 1 else [option, text]

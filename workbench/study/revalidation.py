@@ -96,7 +96,7 @@ def misfit_of_event(head: dict[str, Any], event: Event) -> str | None:
 def revalidated(head: dict[str, Any], events: list[Event]) -> list[Event]:
     """The events, in which each run that must not count is a dropped one."""
     reasons = {
-        number: _objection(head, event)
+        number: objection_to(head, event)
         for number, event in enumerate(events)
         if event["event"] == "run"
     }
@@ -104,18 +104,18 @@ def revalidated(head: dict[str, Any], events: list[Event]) -> list[Event]:
     for number, reason in _disagreements(runs):
         reasons[number] = reasons[number] or reason
     return [
-        _dropped(event, reasons[number]) if reasons.get(number) else event
+        dropped(event, reasons[number]) if reasons.get(number) else event
         for number, event in enumerate(events)
     ]
 
 
-def _dropped(run: Event, reason: str | None) -> Event:
+def dropped(run: Event, reason: str | None) -> Event:
     """A run as a dropped one; it may be repeated, as nothing says that it would fail again."""
     kept = {key: value for key, value in run.items() if key != "record"}
     return kept | {"event": "dropped", "reason": reason, "final": False}
 
 
-def _objection(head: dict[str, Any], run: Event) -> str | None:
+def objection_to(head: dict[str, Any], run: Event) -> str | None:
     """Why a run does not count, whatever the others are; None if it does."""
     record, study, point = run["record"], head["study"], head["points"][run["point"]]
     reason = objection(record)

@@ -85,6 +85,9 @@ class Subject(Protocol):
     def rejection(self, campaign: Campaign, point: int, result: dict[str, Any] | int) -> str | None:
         """Why a run does not count; None if it does. ``result``: its record, or its status."""
 
+    def stored(self, record: dict[str, Any]) -> dict[str, Any]:
+        """What the campaign file stores of the record of a run that counts."""
+
     def wide(self, campaign: Campaign, until: float) -> dict[int, float]:
         """Points whose intervals are wider than ``until``, with their widths."""
 
@@ -122,6 +125,10 @@ class RunsOfAnApp:
         """The time per step."""
         return f"{mean_step_s(record) * 1e3:.4g} ms per step"
 
+    def stored(self, record: dict[str, Any]) -> dict[str, Any]:
+        """The record as it is."""
+        return record
+
     def rejection(self, campaign: Campaign, point: int, result: dict[str, Any] | int) -> str | None:
         """Why a run does not count; None if it does."""
         return rejection_reason(campaign, campaign.head["points"][point], result)
@@ -131,14 +138,20 @@ class RunsOfAnApp:
         return wide_points(campaign, until)
 
 
-def run_campaign(study: Study, specs: Sequence[RunSpec], policy: Policy, path: Path) -> int:
+def run_campaign(
+    study: Study,
+    specs: Sequence[RunSpec],
+    policy: Policy,
+    path: Path,
+    subject: type[RunsOfAnApp] = RunsOfAnApp,
+) -> int:
     """Make the missing runs of a study; returns the exit status. Raises InputError."""
     for spec in specs:
         spec.can.require_modules()
         if policy.launcher is None and not policy.force:
             check_fits(spec)
     runs = [(spec, launch.command(spec, pinning(spec, policy), policy.launcher)) for spec in specs]
-    return measure(RunsOfAnApp(study, runs), policy, path)
+    return measure(subject(study, runs), policy, path)
 
 
 def measure(subject: Subject, policy: Policy, path: Path) -> int:
@@ -255,7 +268,7 @@ def _one_run(
     if most is not None and reason is None and isinstance(result, dict):
         noisy = _disturbance(writer.campaign, result, after_s, most)
     if reason is None and noisy is None and isinstance(result, dict):
-        writer.add("run", **entry, record=result)
+        writer.add("run", **entry, record=subject.stored(result))
         outcome = subject.shown(result)
     else:
         final = reason is not None and isinstance(result, dict)

@@ -34,19 +34,12 @@ from miniapps.workbench.run.shapes import (
     unprintable,
 )
 from miniapps.workbench.study.campaign import VERSION, Campaign
-from miniapps.workbench.study.comm.claims import CLAIM_NAME, TAKES, calls_of
+from miniapps.workbench.study.comm.claims import CLAIM_NAME, calls_of
 from miniapps.workbench.study.comm.libraries import TITLES, Library
 from miniapps.workbench.study.comm.plan import Plan, label
 from miniapps.workbench.study.runner import Policy, pinning
 
 Event = dict[str, Any]
-
-
-def _is_range(value: Any) -> bool:
-    """Whether a value is null, or a smallest and a largest size."""
-    return value is None or (
-        isinstance(value, list) and len(value) == 2 and all(map(COUNT.fits, value))
-    )
 
 
 def _is_series(value: Any) -> bool:
@@ -87,16 +80,6 @@ HEAD: Mapping[str, Any] = MappingProxyType(
                     "lines": [{"name": LINE, "point": COUNT, "call": LINE.or_null()}],
                     "published": LINE.or_null(),
                     "series": Kind("published values by line and size", _is_series),
-                    "quantities": [
-                        {
-                            "what": LINE,
-                            "of": LINE.or_null(),
-                            "reason?": LINE.or_null(),
-                            "to": LINE.or_null(),
-                            "take": LINE,
-                            "sizes?": Kind("two sizes, or null", _is_range),
-                        }
-                    ],
                 }
             ],
         },
@@ -134,12 +117,8 @@ class CommCampaign(Campaign):
         beyond = [line["point"] for line in lines if line["point"] >= points]
         calls = (None, *calls_of(communication.runtimes()))
         unknown = [line["call"] for line in lines if line["call"] not in calls]
-        quantities = [one for claim in head["study"]["claims"] for one in claim["quantities"]]
-        takes = [quantity["take"] for quantity in quantities if quantity["take"] not in TAKES]
         if beyond:
             return f"a line is of point {beyond[0]}, of {points} points"
-        if takes:
-            return f"a quantity takes {takes[0]}"
         return f"a line is of the call {unknown[0]}" if unknown else None
 
     @staticmethod
@@ -272,6 +251,10 @@ class CommRuns:
         first, last = (next(values_of(record, size)) for size in (sizes[0], sizes[-1]))
         ends = f"{first:.4g} {unit} for {sizes[0]} B"
         return ends if len(sizes) == 1 else f"{ends}, {last:.4g} for {sizes[-1]} B"
+
+    def stored(self, record: dict[str, Any]) -> dict[str, Any]:
+        """The record as it is."""
+        return record
 
     def rejection(self, campaign: Campaign, point: int, result: dict[str, Any] | int) -> str | None:
         """Why a run does not count; None if it does."""

@@ -20,22 +20,23 @@ from miniapps.communication.settings import Settings, Span
 from miniapps.json_input import parsed
 from miniapps.parameters import InputError, contents, require
 from miniapps.workbench.comm.variants import DRIVER, LIBRARY, VALUES, in_words
-from miniapps.workbench.run.shapes import COUNT, FLAG, LINE, NUMBER, OBJECT, SEVERAL, misfit
+from miniapps.workbench.run.shapes import (
+    COUNT,
+    FLAG,
+    LINE,
+    NUMBER,
+    OBJECT,
+    SEVERAL,
+    misfit,
+    unknown,
+)
 from miniapps.workbench.study.options import COMM, MOST_PUBLISHED, table_of
 
 FILE = "FILE.toml"
 QUICK, PAPER = "quick", "paper"
 CALLS = "calls"
-DIFFERENCE = "difference"  # of `TAKES`
 DIMENSIONS = (DRIVER, *VALUES, LIBRARY)
 CLAIM_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
-TAKES = MappingProxyType(
-    {
-        "value": "the value",
-        DIFFERENCE: "the value less that of the line it is compared with",
-        "ratio": "the value over that of the line it is compared with",
-    }
-)
 MEASURED: Mapping[str, Any] = MappingProxyType(
     {
         "ranks?": [SEVERAL],
@@ -46,17 +47,6 @@ MEASURED: Mapping[str, Any] = MappingProxyType(
         "oversubscribe?": FLAG,
     }
 )  # keys that the tables for short campaigns and for the papers' own may replace
-QUANTITY: Mapping[str, Any] = MappingProxyType(
-    {
-        "what": LINE,
-        "of?": LINE,
-        "to?": LINE,
-        "take?": LINE,
-        "sizes?": LINE,
-        "published?": LINE,
-        "reason?": LINE,
-    }
-)
 CLAIM: Mapping[str, Any] = MappingProxyType(
     {
         "name": LINE,
@@ -68,7 +58,6 @@ CLAIM: Mapping[str, Any] = MappingProxyType(
         **{f"{name}?": [LINE] for name in (*VALUES, LIBRARY, CALLS)},
         "published?": LINE,
         "series?": OBJECT,
-        "quantities?": [QUANTITY],
     }
 )
 SHAPE: Mapping[str, Any] = MappingProxyType(
@@ -82,36 +71,6 @@ SHAPE: Mapping[str, Any] = MappingProxyType(
         f"{PAPER}?": OBJECT,
     }
 )
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """A number that a paper publishes: a mean over the sizes of one line, compared with another.
-
-    ``take``: a key of `TAKES`; ``published``: the number, or its range, or None; ``reason``: why it
-    cannot be measured here, None if it can.
-    """
-
-    what: str
-    of: str | None
-    to: str | None
-    take: str
-    span: Span | None
-    published: Any
-    reason: str | None
-
-    def plain(self) -> dict[str, Any]:
-        """As the campaign file stores it."""
-        span = None if self.span is None else [self.span.least, self.span.most]
-        return {
-            "what": self.what,
-            "of": self.of,
-            "to": self.to,
-            "take": self.take,
-            "sizes": span,
-            "published": self.published,
-            "reason": self.reason,
-        }
 
 
 @dataclass(frozen=True)
@@ -133,7 +92,6 @@ class Claim:
     oversubscribe: bool
     published: str | None
     series: Mapping[str, Mapping[int, float]]
-    quantities: tuple[Quantity, ...]
 
     def line_name(self, values: Mapping[str, Any], call: str) -> str:
         """The name of a line: its call, if any, and the dimensions that have several values."""
@@ -147,10 +105,7 @@ class Claim:
         every = itertools.product(*self.choices.values())
         chosen = [dict(zip(self.choices, values, strict=True)) for values in every]
         names = [self.line_name(values, call) for values in chosen for call in self.calls or ("",)]
-        named = [*self.series]
-        for quantity in self.quantities:
-            named += [line for line in (quantity.of, quantity.to) if line is not None]
-        for name in named:
+        for name in self.series:
             require(name in names, "line", name, f"{self.name} has {', '.join(names)}")
 
 
@@ -202,21 +157,6 @@ def calls_of(names: Iterable[str]) -> Mapping[str, str]:
     return {call: name for one in made for call, name in {**one.anatomy, **one.sides}.items()}
 
 
-def unknown(value: Any, shape: Any, name: str) -> str | None:
-    """The first key that a shape does not have, in words; None if there is none."""
-    if isinstance(shape, Mapping) and isinstance(value, dict):
-        known = {key.removesuffix("?"): inner for key, inner in shape.items()}
-        for key, inner in value.items():
-            if key not in known:
-                return f"{name} has the key {key}, which must be of {', '.join(known)}"
-            if words := unknown(inner, known[key], f"{name}.{key}"):
-                return words
-    if isinstance(shape, list) and isinstance(value, list):
-        found = (unknown(one, shape[0], f"{name}[{n}]") for n, one in enumerate(value))
-        return next((words for words in found if words), None)
-    return None
-
-
 def _shared(over: Mapping[str, Any]) -> dict[str, Any]:
     """The replaced values of all claims."""
     known = {key.removesuffix("?") for key in MEASURED}
@@ -247,7 +187,6 @@ def _claims(path: Path, table: dict[str, Any]) -> Iterator[Claim]:
     settings = Settings(span=_span(table), trials=1, **given)
     settings.check()
     data = published_values(path.parent / table["published"]) if "published" in table else {}
-    quantities = tuple(_quantity(one, data) for one in table.get("quantities", ()))
     series = {line: _series(data, key) for line, key in table.get("series", {}).items()}
     counts = table.get("ranks", [2])
     for ranks in counts:
@@ -264,7 +203,6 @@ def _claims(path: Path, table: dict[str, Any]) -> Iterator[Claim]:
             oversubscribe=table.get("oversubscribe", False),
             published=data.get("source"),
             series=series,
-            quantities=quantities,
         )
         made.check_names()
         yield made
@@ -319,22 +257,3 @@ def _series(data: Mapping[str, Any], key: Any) -> dict[int, float]:
     lists = isinstance(sizes, list) and isinstance(values, list) and len(sizes) == len(values)
     require(lists, "series", key, "must be a list in the published file, as long as its bytes")
     return dict(zip(sizes or (), values or (), strict=True))
-
-
-def _quantity(table: Mapping[str, Any], data: Mapping[str, Any]) -> Quantity:
-    """A quantity of a claim. Raises InputError."""
-    take, reason = table.get("take", "value"), table.get("reason")
-    require(take in TAKES, "take", take, f"one of {', '.join(TAKES)}")
-    one = ("of" in table) != (reason is not None)
-    require(one, "quantities", table["what"], "must name of, or the reason why it has none")
-    found: Any = None
-    if "published" in table:
-        found = data
-        for key in table["published"].split("."):
-            entries = dict(enumerate(found)) if isinstance(found, list) else found
-            place = int(key) if isinstance(found, list) and key.isdigit() else key
-            inside = isinstance(entries, dict) and place in entries
-            require(inside, "published", table["published"], "is not in the published file")
-            found = entries[place]
-    of, to = table.get("of"), table.get("to")
-    return Quantity(table["what"], of, to, take, _span(table), found, reason)

@@ -84,7 +84,6 @@ class Plan:
                         name: {str(size): us for size, us in values.items()}
                         for name, values in claim.series.items()
                     },
-                    "quantities": [quantity.plain() for quantity in claim.quantities],
                 }
             )
         return plan

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -124,54 +123,3 @@ def _line(
         return None
     unit = unit_of(point["benchmark"])
     return Line(line["name"], unit, tuple(records), trials, shown, point)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A quantity of a claim as it was measured here, over some sizes; or why it was not."""
-
-    quantity: Mapping[str, Any]
-    value: Interval | None = None
-    unit: str = ""
-    sizes: tuple[int, ...] = ()
-    reason: str = ""
-
-
-def quantities(result: Result) -> list[Measured]:
-    """The quantities of a claim."""
-    return [_measured(result, quantity) for quantity in result.claim["quantities"]]
-
-
-def _measured(result: Result, quantity: Mapping[str, Any]) -> Measured:
-    if quantity.get("reason") is not None:
-        return Measured(quantity, reason=f"cannot be measured here: {quantity['reason']}")
-    line, take = result.line(quantity["of"]), quantity["take"]
-    base = result.lines[0] if result.lines else None
-    if quantity["to"] is not None:
-        base = result.line(quantity["to"])
-    if line is None or (take != "value" and base is None):
-        missing = quantity["of"] if line is None else quantity["to"]
-        return Measured(quantity, reason=f"{missing} was not measured")
-    if line.oversubscribed:
-        return Measured(quantity, reason="more ranks than cores")
-    least, most = quantity.get("sizes") or (0, math.inf)
-    sizes = [size for size in line.trials if least <= size <= most]
-    if take != "value" and base is not None:
-        sizes = [size for size in sizes if size in base.trials]
-    if not sizes:
-        return Measured(quantity, reason="no size in its range was measured")
-    unit = "" if take == "ratio" else line.unit
-    values = [_taken(take, line, base, size) for size in sizes]
-    count = min(map(len, values))
-    trials = np.mean([value[:count] for value in values], axis=0)
-    return Measured(quantity, mean_interval(trials), unit, tuple(sizes))
-
-
-def _taken(take: str, line: Line, base: Line | None, size: int) -> np.ndarray:
-    """The quantity of one size, by trial."""
-    mine = line.trials[size]
-    if take == "value" or base is None:
-        return mine
-    count = min(len(mine), len(base.trials[size]))
-    mine, other = mine[:count], base.trials[size][:count]
-    return mine - other if take == "difference" else mine / other

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -12,9 +11,9 @@ from miniapps.workbench.plural import counted
 from miniapps.workbench.quoting import csv_of
 from miniapps.workbench.study.campaign import Campaign
 from miniapps.workbench.study.cells import columns_of, distinct, number, with_bounds
-from miniapps.workbench.study.comm.claims import DIFFERENCE, TAKES
 from miniapps.workbench.study.comm.plan import label
-from miniapps.workbench.study.comm.series import Line, Measured, Result, quantities
+from miniapps.workbench.study.comm.series import Line, Result
+from miniapps.workbench.study.comm.written import comparisons_table, effects_table, pairs
 from miniapps.workbench.study.provenance import machine, noise_line
 from miniapps.workbench.study.statistics import Interval
 from miniapps.workbench.table import NONE, Column, Table
@@ -41,8 +40,6 @@ POINT = (
 def tables(campaign: Campaign, found: Sequence[Result]) -> list[Table]:
     """All tables of a campaign."""
     made = [claims_table(campaign, found)]
-    if any(result.claim["quantities"] for result in found):
-        made.append(quantities_table(found))
     left_out = left_out_table(campaign, found)
     if left_out.rows:
         made.append(left_out)
@@ -51,6 +48,8 @@ def tables(campaign: Campaign, found: Sequence[Result]) -> list[Table]:
             made.append(values_table(result))
         if len(result.lines) > 1:
             made.append(ratios_table(result))
+    both = pairs(found)
+    made += [table for table in (effects_table(both), comparisons_table(both)) if table.rows]
     return [*made, points_table(campaign), environment_table(campaign)]
 
 
@@ -100,40 +99,6 @@ def span(values: Sequence[float], shown: Callable[[float], str] = brief) -> str:
         return NONE
     low, high = shown(min(values)), shown(max(values))
     return low if low == high else f"{low} to {high}"
-
-
-def quantities_table(found: Sequence[Result]) -> Table:
-    """What a paper published as single numbers, and what was measured here."""
-    rows = [_quantity_row(result, measured) for result in found for measured in quantities(result)]
-    takes = {measured.quantity["take"] for result in found for measured in quantities(result)}
-    notes = [f"{take}: {words}" for take, words in TAKES.items() if take in takes]
-    notes.append("a number is the mean over the measured sizes, which are in the table")
-    if DIFFERENCE in takes:
-        notes.append("of the mean of a difference, the largest size makes the largest part")
-    columns = columns_of("claim", "what", "take", "sizes [B]", "#published", "#here")
-    return Table("Published numbers", columns, tuple(rows), tuple(notes))
-
-
-def _quantity_row(result: Result, measured: Measured) -> tuple[str, ...]:
-    quantity = measured.quantity
-    published = quantity["published"]
-    value = measured.value
-    shown = measured.reason if value is None else f"{with_bounds(value)} {measured.unit}".strip()
-    return (
-        str(result.claim["title"]),
-        str(quantity["what"]),
-        str(quantity["take"]),
-        span(measured.sizes, str),
-        NONE if published is None else plain(published),
-        shown,
-    )
-
-
-def plain(published: Any) -> str:
-    """A published number or range as text."""
-    if isinstance(published, list):
-        return " to ".join(map(plain, published))
-    return published if isinstance(published, str) else json.dumps(published)
 
 
 def left_out_table(campaign: Campaign, found: Sequence[Result]) -> Table:

@@ -79,7 +79,8 @@ def effects_table(made: Sequence[Pair]) -> Table:
     columns = columns_of(
         "benchmark", "runtime", "library", *(f"#{name}" for name in SIZES.values())
     )
-    return Table("Time of written buffers over that of unchanged ones", columns, tuple(rows))
+    said = ("ratios are of times, for bandwidths too: more is slower", *in_words(made))
+    return Table("Time of written buffers over that of unchanged ones", columns, tuple(rows), said)
 
 
 def comparisons(made: Sequence[Pair]) -> Iterator[Comparison]:

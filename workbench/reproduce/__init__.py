@@ -1,0 +1,1 @@
+"""`miniapps reproduce`: published figures and claims, measured again on this machine."""

@@ -1,0 +1,1 @@
+"""Models of public programs that are wrong: apps that only `miniapps reproduce` finds."""

@@ -1,0 +1,39 @@
+"""Stencil3D that heats the low faces of every block: the result depends on the number of chares.
+
+So do both public versions of stencil3d, whose heated boundary is that of a chare, not of the
+domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from miniapps.contract import Check, Edge, Measure
+from miniapps.grid import HEATED
+from miniapps.stencil3d import Problem, reference
+from miniapps.stencil3d import validate as right
+from miniapps.stencil3d.block import StencilBlock
+from miniapps.workbench.reproduce.wrong import as_it_must_fail
+
+__all__ = ["Block", "Problem", "reference", "validate"]
+
+MAY = ("beyond bounds", "mode", "differs from reference")
+
+
+class Block(StencilBlock):
+    """A box of cells with a heater of its own."""
+
+    def fill_ghosts(self, came: Mapping[Edge, Any]) -> None:
+        """Copy what came from the high sides, and heat the low ones."""
+        super().fill_ghosts({edge: HEATED if min(edge) < 0 else came[edge] for edge in came})
+
+
+def validate(
+    problem: Problem, steps: int, measures: dict[str, Measure], state_hash: str
+) -> list[Check]:
+    """The right program's checks, of which those of the field must fail."""
+    checks = right(problem, steps, measures, state_hash)
+    return as_it_must_fail(
+        checks, ("mode (0, 0, 0) error",), ("beyond bounds", "mode", "differs from reference")
+    )

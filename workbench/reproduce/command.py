@@ -1,0 +1,112 @@
+"""The command ``miniapps reproduce``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from miniapps.parameters import InputError, require
+from miniapps.workbench.arguments import SHARE, add_number
+from miniapps.workbench.exit_status import VALID
+from miniapps.workbench.table import show
+
+EXAMPLES = """examples:
+  miniapps reproduce --list
+  miniapps reproduce espm2-fig7 --quick
+  miniapps reproduce --all --quick
+"""
+
+
+def add_options(parser: Any) -> None:
+    """Add the options."""
+    add = parser.add_argument
+    add("names", nargs="*", metavar="FIGURE", help="such as espm2-fig7; --list names all")
+    add("--list", action="store_true", help="all figures and claims, and which run here")
+    add("--all", action="store_true", help="all figures that run here; writes the report")
+    add("--quick", action="store_true", help="each in about a minute")
+    add("--full", action="store_true", help="as published, on as many cores")
+    add("--report", action="store_true", help="run nothing: write the report of what was run")
+    help = "with the runs and figures; the report is beside it; default: reproduction"
+    add("--folder", type=Path, default=Path("reproduction"), help=help)
+    help = "of the figure's study, made elsewhere: show it, and run nothing"
+    add("--campaign", type=Path, metavar="FILE.jsonl", help=help)
+    help = "wait while the machine is busy, and repeat runs that others disturbed more"
+    add_number(add, "--max-noise", SHARE, help, metavar="P%")
+    parser.epilog = EXAMPLES
+    parser.set_defaults(command=command, starts_runs=True)
+
+
+def command(options: argparse.Namespace, runtime: list[str]) -> int:
+    """List figures, or measure some; returns the exit status. Raises InputError."""
+    from miniapps.workbench.reproduce import papers, tables
+
+    require(not runtime, "--", " ".join(runtime), "a study passes no options to launchers")
+    every = papers.figures()
+    if options.list:
+        show(list(tables.listed(every)))
+        return VALID
+    asked = chosen(options, every)
+    scale = scale_of(options)
+    if options.all or options.report:
+        return report_of(asked, scale, options)
+    return max(reproduced(figure, scale, options) for figure in asked)
+
+
+def chosen(options: argparse.Namespace, every: Sequence[Any]) -> list[Any]:
+    """The figures that are asked for. Raises InputError."""
+    whole = options.all or options.report
+    require(not (whole and options.names), "FIGURE", " ".join(options.names), "not with --all")
+    require(not (whole and options.campaign), "--campaign", options.campaign, "not with --all")
+    require(whole or bool(options.names), "FIGURE", "missing", "name one, or give --list or --all")
+    one = len(options.names) == 1 or options.campaign is None
+    require(one, "--campaign", options.campaign, "needs a single FIGURE")
+    known = {figure.name: figure for figure in every}
+    for name in options.names:
+        require(name in known, "FIGURE", name, f"must be one of {', '.join(known)}")
+    return [known[name] for name in options.names] or list(every)
+
+
+def scale_of(options: argparse.Namespace) -> str:
+    """The scale that is asked for. Raises InputError."""
+    from miniapps.workbench.reproduce.carry_out import FULL, QUICK, USUAL
+
+    require(not (options.quick and options.full), "--quick", "given", "not with --full")
+    return QUICK if options.quick else FULL if options.full else USUAL
+
+
+def reproduced(figure: Any, scale: str, options: argparse.Namespace) -> int:
+    """Measure a figure, draw it, and print its claims; returns the exit status."""
+    from miniapps.workbench.reproduce import carry_out, report, results, tables
+
+    status = VALID
+    if options.campaign is None:
+        status = carry_out.carry_out(figure, scale, options.folder, options.max_noise)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    found = results.found_of(figure, scale, options.folder, options.campaign)
+    drawn = report.draw(found, options.folder)
+    show([tables.claims_table(found)])
+    if drawn:
+        print(f"figure: {drawn[0]}")
+    return status
+
+
+def report_of(figures: Sequence[Any], scale: str, options: argparse.Namespace) -> int:
+    """Measure all figures that can be, and write the report; returns the exit status."""
+    from miniapps.workbench.reproduce import carry_out, report, tables
+
+    status = VALID
+    able = [figure for figure in figures if carry_out.missing(figure) is None]
+    for figure in [] if options.report else able:
+        try:
+            done = carry_out.carry_out(figure, scale, options.folder, options.max_noise)
+            status = max(status, done)
+        except InputError as error:
+            print(f"left out: {figure.name}: {error}")
+    options.folder.mkdir(parents=True, exist_ok=True)
+    found = report.found_in(figures, scale, options.folder)
+    written = report.write(found, scale, options.folder)
+    show([tables.summary_table(found)])
+    print(*(f"report: {path}" for path in written), sep="\n")
+    return status

@@ -1,0 +1,59 @@
+"""What balancing PIC can gain at most, as published and as corrected: counts of particles.
+
+Without balancing a step takes as long as the PE with the most particles, with a perfect balancer as
+long as the mean. Where particles hop between two columns, as in the public program of ESPM2 2021,
+the imbalance is that of the start. Where they move 2k + 1 cells per step along x, the crowded
+columns leave the PEs that had them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from miniapps.pic import Problem
+from miniapps.workbench.reproduce.carry_out import FULL, options_of
+from miniapps.workbench.reproduce.papers import Figure
+from miniapps.workbench.study.cells import columns_of
+from miniapps.workbench.study.options import study_of
+from miniapps.workbench.table import Table
+
+EVERY = 10  # steps between two counts
+
+
+def ideal_gain(problem: Any, pes: int, steps: int) -> float:
+    """The most particles of a PE over the mean, averaged over steps; 0 steps: at the start.
+
+    Along y particles are spread evenly, so columns of PEs count.
+    """
+    layout = problem.cut(pes, 1, None)
+    mass = problem.distribution.means(problem.particles, problem.size)
+    edges = np.cumsum([0, *layout.widths(0)])
+    shifts = (2 * problem.k + 1) * np.arange(0, max(steps, 1), EVERY)
+    most = [np.add.reduceat(np.roll(mass, shift), edges[:-1]).max() for shift in shifts]
+    return float(np.mean(most) / mass.sum() * (len(edges) - 1))
+
+
+def gains_table(figure: Figure) -> Table:
+    """For the published numbers of PEs, the published gain and the ideal ones."""
+    columns = columns_of(
+        "#PEs", "#published gain", "#ideal gain, as published", "#ideal gain, as corrected"
+    )
+    notes = (
+        "ideal gain: the most particles of a PE over the mean, of the published problem, averaged "
+        "over its steps, on grids of PEs of least surface; computed, not measured; of a perfect "
+        "balancer without cost",
+    )
+    return Table("Fig. 7: does the gain stand when particles move?", columns,
+                 tuple(_rows(figure)), notes)  # fmt: skip
+
+
+def _rows(figure: Figure) -> Iterator[tuple[str, ...]]:
+    study = study_of(options_of(figure, FULL, None))
+    assert isinstance(study.problem, Problem)
+    slow, fast = figure.lines.values()
+    for pes, ms in slow.items():
+        gains = [ideal_gain(study.problem, pes, steps) for steps in (0, study.steps)]
+        yield str(pes), *(f"{value:.2f}" for value in (ms / fast[pes], *gains))

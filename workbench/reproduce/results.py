@@ -1,0 +1,73 @@
+"""The results of a figure: its campaigns, their lines, and what became of its claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from miniapps.workbench.reproduce import models, peers
+from miniapps.workbench.reproduce.carry_out import FULL, campaign_path, missing, peer_path
+from miniapps.workbench.reproduce.lines import Lines, campaign_of, lines_of
+from miniapps.workbench.reproduce.papers import Figure
+from miniapps.workbench.reproduce.predicates import OPEN, Outcome, outcome
+from miniapps.workbench.study.campaign import Campaign
+
+
+@dataclass(frozen=True)
+class Found:
+    """A figure with what was measured of it, by model (None: the right program) and part."""
+
+    figure: Figure
+    scale: str
+    campaigns: Mapping[str | None, Campaign]
+    lines: Mapping[str | None, Mapping[str | None, Lines]]
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def campaign(self) -> Campaign | None:
+        """That of the right program; None if there is none."""
+        return self.campaigns.get(None)
+
+    @property
+    def is_smaller(self) -> bool:
+        """Whether the problem that was measured is another one than the published."""
+        return self.scale != FULL and not self.figure.parts
+
+
+def found_of(figure: Figure, scale: str, folder: Path, made: Path | None = None) -> Found:
+    """The results of a figure, from the campaigns in a folder. Raises InputError.
+
+    ``made``: the campaign file of the right program, if it is another one.
+    """
+    campaigns: dict[str | None, Campaign] = {}
+    for model in (None, *figure.models):
+        path = campaign_path(figure, scale, folder, model)
+        if model is None:
+            campaign = campaign_of(made or path)
+        else:
+            with models.known():
+                campaign = campaign_of(path, models.ModelCampaign)
+        if campaign is not None and any(campaign.of("run")):
+            campaigns[model] = campaign
+    lines = {model: lines_of(figure, campaign) for model, campaign in campaigns.items()}
+    for peer in figure.peers:
+        line = peers.line_of(peer, peer_path(figure, scale, folder, peer))
+        if line is not None and None in lines:
+            lines[None][None][peer] = line
+    return Found(figure, scale, campaigns, lines, tuple(_outcomes(figure, lines)))
+
+
+def _outcomes(
+    figure: Figure, lines: Mapping[str | None, Mapping[str | None, Lines]]
+) -> Iterator[Outcome]:
+    """Each claim, of the right program and then of the models if it is told of these, too."""
+    for claim in figure.claims:
+        if claim.of is not None and None not in lines:
+            reason = claim.reason or missing(figure) or "not measured yet"
+            yield Outcome(claim, OPEN, reason, published=claim.published)
+            continue
+        yield outcome(claim, lines.get(None, {}).get(claim.part, {}))
+        for model in figure.models if claim.both else ():
+            if model in lines:
+                yield outcome(claim, lines[model].get(claim.part, {}), model)
