@@ -20,7 +20,8 @@ from miniapps.drivers.engine import Runner
 from miniapps.drivers.job import Job
 from miniapps.drivers.machine import Disturbance
 from miniapps.drivers.shares import hashed
-from miniapps.drivers.timing import PELog, balancing_summary, compute_per_pe, wall_of_rounds
+from miniapps.drivers.sizes import pickled_bytes
+from miniapps.drivers.timing import SIZE, PELog, balancing_summary, compute_per_pe, wall_of_rounds
 from miniapps.kernels import state_hash
 from miniapps.plain_hash import differences
 
@@ -29,22 +30,23 @@ from miniapps.plain_hash import differences
 class Outcome:
     """The result of a run.
 
-    ``rounds``: the timed rounds, (first step, number of steps); ``wall_s`` (rounds,): as
-    `timing` defines it; ``compute_s`` (PEs, rounds): inside blocks; ``blocks``: a row per block and
-    round, as `timing.ROW`; ``slices`` (where traced) and ``syncs`` as `timing.SLICE` and
-    `timing.SYNC`; ``measures`` and ``words`` (the state hash) are joined over all blocks;
-    ``first_step_at``: seconds since the epoch; ``passed_s``: the timed part by two other clocks, on
-    the PE where it was longest, snapshots excluded; ``snapshots_s``, ``checkpoints_s`` and
-    ``audits_s``: what these took, not part of ``wall_s``; ``checkpoints_written_s``,
-    ``checkpoints_waited_s``: the slowest PE wrote checkpoints, perhaps while steps went on, and
-    waited for earlier ones; ``agreements_s``: PEs agreed whether to write one, each time on the PE
-    that came last, as others waited for it; ``disturbance``: the largest of any PE in
-    the timed steps; ``peak_rss_bytes``: largest resident memory of a PE; ``balancing``: one per
-    load-balancing step, as returned by `timing.balancing_summary`; ``transport``: the path of
-    messages between GPUs, or of those that could not take the usual one, the reason for it, and the
-    bytes copied to and from hosts; ``gpu``: the GPU of the reporting PE; ``audit``: how the run was
-    audited; ``audits``: the audited rounds, with the contributions of all blocks; ``stopped``: what
-    has ended the run before its last step.
+    ``rounds``: the timed rounds, (first step, number of steps); ``wall_s`` (rounds,): as `timing`
+    defines it; ``compute_s`` (PEs, rounds): inside blocks; ``blocks``: a row per block and round,
+    as `timing.ROW`; ``slices``, ``sent`` and ``sizes`` (where traced) as `timing.SLICE`,
+    `timing.SENT` and `timing.SIZE`; ``syncs`` as `timing.SYNC`, and ``loads`` that a load balancer
+    of the runtime saw as `timing.LOAD`; ``measures`` and ``words`` (the state hash) are joined over
+    all blocks; ``first_step_at``: seconds since the epoch; ``passed_s``: the timed part by two
+    other clocks, on the PE where it was longest, snapshots excluded; ``snapshots_s``,
+    ``checkpoints_s`` and ``audits_s``: what these took, not part of ``wall_s``;
+    ``checkpoints_written_s``, ``checkpoints_waited_s``: the slowest PE wrote checkpoints, perhaps
+    while steps went on, and waited for earlier ones; ``agreements_s``: PEs agreed whether to write
+    one, each time on the PE that came last, as others waited for it; ``disturbance``: the largest
+    of any PE in the timed steps; ``peak_rss_bytes``: largest resident memory of a PE;
+    ``balancing``: one per load-balancing step, as returned by `timing.balancing_summary`;
+    ``transport``: the path of messages between GPUs, or of those that could not take the usual one,
+    the reason for it, and the bytes copied to and from hosts; ``gpu``: the GPU of the reporting PE;
+    ``audit``: how the run was audited; ``audits``: the audited rounds, with the contributions of
+    all blocks; ``stopped``: what has ended the run before its last step.
     """
 
     pes: int
@@ -53,7 +55,10 @@ class Outcome:
     compute_s: np.ndarray
     blocks: np.ndarray
     slices: np.ndarray
+    sent: np.ndarray
+    sizes: np.ndarray
     syncs: np.ndarray
+    loads: np.ndarray
     measures: dict[str, Measure]
     words: np.ndarray
     jit_s: float
@@ -112,7 +117,8 @@ class Part(NamedTuple):
         measures = combine(*[measured(block, checker) for block in blocks])
         staged = sum(block.device.staged_bytes for block in blocks)
         return cls(
-            tables=log.tables(),
+            tables=log.tables()
+            | {"messages": log.messages(job.layout.numbers), "sizes": _sizes(job, blocks)},
             measures=measures,
             audits=audits,
             jit_s=jit_s,
@@ -128,6 +134,14 @@ class Part(NamedTuple):
             peak_rss_bytes=host_memory.peak_bytes(),
             staged_bytes=staged,
         )
+
+
+def _sizes(job: Job, blocks: Iterable[Any]) -> np.ndarray:
+    """How long each of these blocks is as it migrates, as `SIZE`; none unless the run is traced."""
+    wanted = blocks if job.traced and job.device == "cpu" else ()
+    numbers = job.layout.numbers
+    rows = [(numbers[block.kind, tuple(block.index)], pickled_bytes(block)) for block in wanted]
+    return np.array(rows, SIZE)
 
 
 def _taken(lists: Iterable[list[AuditedRound]]) -> Iterator[AuditedRound]:
@@ -169,10 +183,10 @@ def joined(
     ``unusual``: the same on the CPU, where they could not take the usual path.
     """
     path = unusual if job.device == "cpu" else transport
-    rows, slices, syncs = (
-        np.concatenate([part.tables[name] for part in parts])
-        for name in ("blocks", "slices", "balancing")
-    )
+    tables = {
+        name: np.concatenate([part.tables[name] for part in parts]) for name in parts[0].tables
+    }
+    rows, syncs = tables["blocks"], tables["balancing"]
     rounds = list(job.rounds(job.timed, end.step))
     compute = compute_per_pe(rows, len(parts), len(rounds))
     elapsed = wall_of_rounds(rows, len(rounds))
@@ -187,8 +201,11 @@ def joined(
         wall_s=wall_s,
         compute_s=compute,
         blocks=rows,
-        slices=slices,
+        slices=tables["slices"],
+        sent=tables["messages"],
+        sizes=tables["sizes"],
         syncs=syncs,
+        loads=tables["loads"],
         words=measures.pop("words").value,
         measures=measures,
         jit_s=max(part.jit_s for part in parts),

@@ -13,8 +13,8 @@ counts as packing if the second request is a Post, else as computing.
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter, time
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from miniapps.contract import SETUP, Batch, Life, Pause, Post, PostSum
+from miniapps.contract import SETUP, Batch, Life, Pause, Place, Post, PostSum
 from miniapps.devices.backend import Clock
 from miniapps.drivers import machine
 from miniapps.drivers.audits import Witness
@@ -82,6 +82,41 @@ BALANCING = (
     "the PE's start of timing, infinite if it had none; came: blocks that migrated to the PE"
 )
 
+SENT = np.dtype(
+    [
+        ("block", np.int32),  # the sender
+        ("to", np.int32),  # the receiver, numbered in the same way
+        ("round", np.int32),
+        ("messages", np.int32),
+        ("bytes", np.int64),
+    ]
+)
+MESSAGES = (
+    "a row per block, receiver and timed round in which the block sent it something, in no order. "
+    "block, to: numbers of sender and receiver; round: row of rounds; messages: how many, one per "
+    "edge and request; bytes: of all these arrays"
+)
+
+SIZE = np.dtype([("block", np.int32), ("bytes", np.int64)])
+SIZES = (
+    "a row per block, in no order. bytes: its size as it migrates, that is pickled, at the end of "
+    "the run"
+)
+
+LOAD = np.dtype(
+    [
+        ("pe", np.int32),
+        ("step", np.int32),  # as in SYNC
+        ("block", np.int32),
+        ("load_s", np.float64),
+    ]
+)
+LOADS = (
+    "a row per block and load-balancing step, in the runtime's order on each PE. pe: where the "
+    "block was before; step: as in balancing; load_s: the load that the runtime had measured since "
+    "the previous load-balancing step, from which its balancer chose the block's next PE"
+)
+
 
 class Spans(NamedTuple):
     """Device marks of one round: pairs around the work inside the block.
@@ -89,7 +124,8 @@ class Spans(NamedTuple):
     ``begun_s``, ``ended_s``: of the round on the host, if the device may lag behind it.
     ``compute``: (begin, end, share): a launch for several blocks counts as a share for each.
     ``batched_s``: the block's share of the seconds that batches took, measured there. ``slices``:
-    (kind, begin, end) of the work between two requests, in a traced run.
+    (kind, begin, end) of the work between two requests, and ``sent``: (receiver, bytes) of each
+    message, in a traced run.
     """
 
     device: Clock
@@ -98,6 +134,7 @@ class Spans(NamedTuple):
     compute: list[tuple[Any, Any, float]]
     batched_s: float
     slices: list[tuple[int, Any, Any]]
+    sent: Sequence[tuple[Place, int]] = ()
 
 
 class Stepper:
@@ -128,6 +165,7 @@ class Stepper:
         self.compute: list[tuple[Any, Any, float]] = []
         self.batched_s = 0.0
         self.slices: list[tuple[int, Any, Any]] = []
+        self.sent: list[tuple[Place, int]] = []
 
     def set_up(self, saved: SavedState | None = None) -> Any:
         """Begin the block's setup; returns its first request, or None if it has no setup.
@@ -156,7 +194,13 @@ class Stepper:
     def spans(self) -> Spans:
         """Take the marks of the round that has just ended."""
         taken = Spans(
-            self.block.device, self.begun_s, self.ended_s, self.compute, self.batched_s, self.slices
+            self.block.device,
+            self.begun_s,
+            self.ended_s,
+            self.compute,
+            self.batched_s,
+            self.slices,
+            self.sent,
         )
         self._forget()
         return taken
@@ -190,9 +234,21 @@ class Stepper:
             if self.traced:
                 packed = type(request) in (Post, PostSum)
                 self.slices.append((PACK if packed else COMPUTE, begun, now))
+        if self.traced and type(request) in (Post, PostSum):
+            self._note_sent(request.messages)
         if self.witness is not None:
             self.witness.requested(request)
         return request
+
+    def _note_sent(self, messages: Any) -> None:
+        """Record the messages of a request, which the driver has not checked yet."""
+        if isinstance(messages, Mapping):
+            peers = self.block.neighbors if messages else {}
+            self.sent += [
+                (peers[edge].place, int(getattr(message, "nbytes", 0)))
+                for edge, message in messages.items()
+                if edge in peers
+            ]
 
     def _placed(self, raised: BaseException) -> Exception:
         """An error for what a block raised, with the block and its step."""
@@ -272,6 +328,8 @@ class PELog:
         self.running: deque[tuple[int, int, Spans]] = deque()  # rounds whose times are not read yet
         self.rows: list[tuple[int, int, int, float, float, float]] = []
         self.slices: list[tuple[int, int, int, int, float, float]] = []
+        self.sent: list[tuple[int, Place, int, int, int]] = []
+        self.loads: list[tuple[int, int, int, float]] = []
         self.syncs: dict[int, Sync] = {}
 
     def add(self, block: int, number: int, stepper: Stepper) -> None:
@@ -296,6 +354,16 @@ class PELog:
         for kind, *marks in spans.slices:
             first, last = (device.time_of(mark) - origin for mark in marks)
             self.slices.append((self.pe, block, number, kind, first, last))
+        if spans.sent:
+            self._add_up(block, number, spans.sent)
+
+    def _add_up(self, block: int, number: int, sent: Sequence[tuple[Place, int]]) -> None:
+        """Store what a block sent in a round to each receiver."""
+        messages, nbytes = Counter[Place](), Counter[Place]()
+        for place, size in sent:
+            messages[place] += 1
+            nbytes[place] += size
+        self.sent += [(block, to, number, count, nbytes[to]) for to, count in messages.items()]
 
     def stop(self) -> None:
         """End the time in which disturbances by other programs are measured."""
@@ -349,13 +417,28 @@ class PELog:
         sync.ended_s = min(sync.ended_s, perf_counter() - self.origin)
         sync.came += came
 
+    def note_loads(self, step: int, loads: Sequence[tuple[int, float]]) -> None:
+        """Record the runtime's loads, (block, s), before the load-balancing step before ``step``.
+
+        They are in the runtime's order.
+        """
+        self.loads += [(self.pe, step, block, load_s) for block, load_s in loads]
+
     def _drain(self) -> None:
         """Read the times of all rounds."""
         while self.running:
             self._read(*self.running.popleft())
 
+    def messages(self, numbers: Mapping[Place, int]) -> np.ndarray:
+        """What blocks of a traced run sent, as an array of `SENT`; ``numbers``: of all blocks."""
+        self._drain()
+        return np.array([(block, numbers[to], *what) for block, to, *what in self.sent], SENT)
+
     def tables(self) -> dict[str, np.ndarray]:
-        """All rows, slices and load-balancing steps, as arrays of `ROW`, `SLICE` and `SYNC`."""
+        """All rows, slices, load-balancing steps and the loads that the runtime saw.
+
+        They are arrays of `ROW`, `SLICE`, `SYNC` and `LOAD`.
+        """
         self._drain()
         syncs = [
             (self.pe, step, sync.begun_s, sync.ended_s, sync.came)
@@ -365,6 +448,7 @@ class PELog:
             "blocks": np.array(self.rows, ROW),
             "slices": np.array(self.slices, SLICE),
             "balancing": np.array(syncs, SYNC),
+            "loads": np.array(self.loads, LOAD),
         }
 
 

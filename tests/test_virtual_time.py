@@ -27,7 +27,7 @@ from miniapps.drivers.engine import Transport
 from miniapps.drivers.job import Job
 from miniapps.drivers.machine import Disturbance
 from miniapps.drivers.outcome import Outcome, Part, joined
-from miniapps.drivers.timing import KIND_NAMES, ROW, SLICE, SYNC, PELog
+from miniapps.drivers.timing import KIND_NAMES, LOAD, ROW, SENT, SIZE, SLICE, SYNC, PELog
 from miniapps.grid_audit import GridAudit
 from miniapps.grid_block import GridBlock
 from miniapps.workbench.cli import spec_of
@@ -389,10 +389,11 @@ def test_parts_of_two_pes() -> None:
     spec = spec_of([*words.split(), "--driver", "mpi", "-n", "2"])
     rows, syncs = two_pes()
     measures = {"words": Measure("sum", np.zeros(4, np.uint64))}
-    nothing = np.empty(0, SLICE)
+    empty = {"slices": SLICE, "messages": SENT, "sizes": SIZE, "loads": LOAD}
+    nothing = {name: np.empty(0, dtype) for name, dtype in empty.items()}
     parts = [
         Part(
-            tables={"blocks": rows[rows["pe"] == pe], "slices": nothing, "balancing": syncs[[pe]]},
+            tables={"blocks": rows[rows["pe"] == pe], "balancing": syncs[[pe]], **nothing},
             measures=measures, audits=[], jit_s=jit_s, first_step_at=at, passed_s=(12.0 + pe, 12.5),
             snapshots_s=kept, checkpoints_s=2 * kept, checkpoints_written_s=3 * kept,
             checkpoints_waited_s=4 * kept, agreements_s=np.array([kept, 12.0 - kept]),

@@ -33,6 +33,7 @@ from miniapps.workbench.commands import (
     add_model,
     add_new,
     add_plot,
+    add_replay,
     add_reproduce,
     add_resume,
     add_selftest,
@@ -265,6 +266,7 @@ COMMANDS: dict[str, Callable[[Any, Sequence[str]], None]] = {
     "doctor": add_doctor,
     "plot": add_plot,
     "diff": add_diff,
+    "replay": add_replay,
     "lesson": add_lesson,
     "demo": add_demo,
 }

@@ -362,6 +362,23 @@ def _diff(options: argparse.Namespace, runtime: list[str]) -> int:
     return diff.diff(*(getattr(options, name) for name in ("A.h5", "B.h5")))
 
 
+def add_replay(commands: Any, arguments: Sequence[str]) -> None:
+    """Add `miniapps replay`."""
+    help = "what another balancer, period, ODF or number of PEs would have done with a run's loads"
+    parser = command_parser(commands, "replay", help, "", _replay)
+    if arguments[:1] == ["replay"]:
+        from miniapps.workbench.replay import options
+
+        options.add_replay_options(parser)
+        parser.epilog = options.EXAMPLES
+
+
+def _replay(options: argparse.Namespace, runtime: list[str]) -> int:
+    from miniapps.workbench.replay import command
+
+    return command.replay(options)
+
+
 def add_demo(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps demo`."""
     parser = command_parser(

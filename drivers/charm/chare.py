@@ -23,6 +23,7 @@ from miniapps.contract import (
     PostSum,
 )
 from miniapps.drivers.charm import CharmOptions
+from miniapps.drivers.charm.loads import Entry
 from miniapps.drivers.charm.pe import PE
 from miniapps.drivers.engine import Runner
 from miniapps.drivers.exits import error_of
@@ -62,6 +63,7 @@ class BlockChare(Chare):
         if self.job.options.lb_period:
             self.runner.stepper.launch_alone()
         self.home = charm.myPe()
+        self.entry: Entry | None = None  # of this chare in the runtime's table of loads
         self.waiting: Collect | CollectSum | None = None  # the Collect whose messages are missing
         self.answered = False  # `answer` holds the answer to the runner's request
         self.answer: Any = None
@@ -112,7 +114,7 @@ class BlockChare(Chare):
         if self.block is None:
             return
         moved, self.home = self.home != charm.myPe(), charm.myPe()
-        self.pe.log.end_wait(self.step, moved)
+        self.pe.balanced(self.step, moved)
         self.pe.mail.equip(self.runner)
         if len(self.pe.arrays) > 1:
             where = np.zeros(len(self.pe.where), np.int64)
@@ -267,7 +269,7 @@ class BlockChare(Chare):
         """Wait until the runtime has balanced the load."""
         self.due = False
         pe.mail.send_staged(self.runner)
-        pe.log.begin_wait(self.step)
+        pe.balance(self.step)
         if self.number == 0:
             pe.balance_retired()
         self.AtSync()

@@ -7,7 +7,6 @@ the receiver computes. A handle is one short datagram.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -23,13 +22,6 @@ def require_countable(what: str, nbytes: int) -> None:
     """Raise RunError for more bytes than Charm4Py sends at once; it would send others."""
     if nbytes > MOST_BYTES:
         raise RunError(f"{what}: {nbytes} bytes, Charm4Py sends at most {MOST_BYTES} at once")
-
-
-def pickled_bytes(what: Any) -> int:
-    """The size of what is pickled, whose arrays are not copied to find it out."""
-    buffers: list[pickle.PickleBuffer] = []
-    inside = pickle.dumps(what, 5, buffer_callback=buffers.append)
-    return len(inside) + sum(buffer.raw().nbytes for buffer in buffers)
 
 
 class Payloads:

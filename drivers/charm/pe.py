@@ -14,8 +14,9 @@ from charm4py import Chare, Future, Reducer, charm
 from miniapps.contract import Batch, MessageError, Place
 from miniapps.drivers.audits import Auditor
 from miniapps.drivers.charm import CharmOptions, output, yielding
+from miniapps.drivers.charm.loads import Loads
 from miniapps.drivers.charm.mail import Mail
-from miniapps.drivers.charm.payloads import Payloads, pickled_bytes, require_countable
+from miniapps.drivers.charm.payloads import Payloads, require_countable
 from miniapps.drivers.checkpoints import Part as CheckpointPart
 from miniapps.drivers.checkpoints import words_of_state
 from miniapps.drivers.crashes import watch_crashes
@@ -24,6 +25,7 @@ from miniapps.drivers.exits import end_at_once, error_of
 from miniapps.drivers.job import Job, Segment, Store, Watcher
 from miniapps.drivers.outcome import Part
 from miniapps.drivers.shares import Share
+from miniapps.drivers.sizes import pickled_bytes
 from miniapps.drivers.timing import PELog, answer_batches
 from miniapps.drivers.waits import Wait, wait_of
 
@@ -48,6 +50,8 @@ class PE(Chare):
         self.where = np.empty(0, np.int64)  # the PE of each block, if there are several kinds
         self.batches: list[tuple[Any, Batch]] = []  # queued batches and their chares
         self.incoming: list[np.ndarray] = []  # tables received since the last load balancing
+        self.loads: Loads | None = None  # what the runtime measures
+        self.waiting = 0  # chares that wait for the load-balancing step
 
     @contextmanager
     def guard(self) -> Iterator[None]:
@@ -122,6 +126,8 @@ class PE(Chare):
         layout = self.job.layout
         self.where = np.array([layout.home(*place) for place in layout.numbers])
         self.mail.relearn()
+        if self.job.options.lb_period:
+            self.loads = Loads.of(self.arrays, self.here)
 
     def packed(self, array: int, index: tuple[int, ...]) -> bytes:
         """The chare that leaves this PE, as the runtime sends it, which asks for it by a method.
@@ -171,6 +177,35 @@ class PE(Chare):
         if self.job.options.lb_period:
             for chare in list(self.chares()):
                 chare.AtSync()
+
+    def balance(self, step: int) -> None:
+        """Record that a chare waits for the load-balancing step before ``step``.
+
+        After the last one of this PE, the loads are recorded, before the runtime looks at them: the
+        message comes before those of the runtime.
+        """
+        self.log.begin_wait(step)
+        self.waiting += 1
+        if self.waiting == sum(map(len, self.here.values())):
+            self.waiting = 0
+            self.thisProxy[charm.myPe()].note_loads(step)
+
+    def note_loads(self, step: int) -> None:
+        """Record the loads of the chares of this PE, which all wait.
+
+        Until they continue nothing is measured. Else messages that come early would add to loads
+        that were recorded, before the runtime looks at them.
+        """
+        with self.guard():
+            if self.loads is not None:
+                charm.LBTurnInstrumentOff()
+                self.log.note_loads(step, self.loads.read(self.chares()))
+
+    def balanced(self, step: int, came: bool) -> None:
+        """Record that a chare continues here after that load-balancing step, and if it ``came``."""
+        if self.loads is not None:
+            charm.LBTurnInstrumentOn()
+        self.log.end_wait(step, came)
 
     # Batches -------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from miniapps.drivers.descriptor import Asked, Driver, Options
-from miniapps.drivers.orders import NAMED
+from miniapps.drivers.orders import NAMED, USUAL
 from miniapps.drivers.schedule import read_schedule
 from miniapps.parameters import parameter, require
 
@@ -18,7 +18,9 @@ class SimOptions(Options):
     """Options of this driver alone."""
 
     seed: int = parameter("--sim-seed", 0, int, "draws the order of events, and migrations")
-    order: str = parameter("--sim-order", "random", str, "the order of events", choices=ORDERS)
+    order: str = parameter(
+        "--sim-order", "random", str, "the order of events", choices=(*ORDERS, USUAL)
+    )
     pes: int = parameter("--sim-pes", 2, int, "virtual PEs that blocks migrate between")
     schedule: Path | None = parameter(
         "--schedule", None, Path, "follow a schedule instead, see miniapps adversary"

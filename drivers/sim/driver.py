@@ -8,6 +8,7 @@ together with the messages that have come early. The state has the bits of a ser
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Self
 
@@ -116,7 +117,9 @@ class SimEngine(Engine):
         super().__init__(blocks, traced, transport or Network(), auditor)
         self.transport.send = self.send
         self.order = order or Order()
-        self.events: dict[Event, tuple[Any, ...]] = {}
+        self.events: dict[Event, tuple[Any, ...]] = self.order.table()
+        self.kinds = Counter(place[0] for place in self.runners)
+        self.reducing = Counter[str]()  # blocks of each kind that have reached an AllReduce
         self.answers = dict.fromkeys(self.runners, 0)  # that each block got in its round
         self.current: dict[Place, Round] = {}
         self.finished: dict[int, bool] = {}  # by steps made: whether the blocks end the run there
@@ -204,6 +207,7 @@ class SimEngine(Engine):
         elif kind is Collect or kind is CollectSum:
             self.wake(runner)
         elif kind is AllReduce:
+            self.reducing[runner.place[0]] += 1
             self.offer(runner.place[0])
         elif kind is Batch and ("batch", 0) not in self.events:
             self.possible(("batch", 0), self.work)
@@ -258,6 +262,8 @@ class SimEngine(Engine):
 
     def offer(self, kind: str) -> None:
         """Let a reduction happen if all blocks of a kind have reached it."""
+        if self.reducing[kind] < self.kinds[kind]:
+            return
         runners = self.runners_of(kind)
         steps = {r.inbox.step if type(r.request) is AllReduce else None for r in runners}
         if len(steps) == 1 and None not in steps:
@@ -271,6 +277,7 @@ class SimEngine(Engine):
 
     def reduce_kind(self, runners: list[Runner]) -> None:
         """Answer the AllReduce of all blocks of a kind."""
+        self.reducing[runners[0].place[0]] = 0
         total = self.total([runner.request for runner in runners])
         for runner in runners:
             self.resume(runner, np.array(total)[()])

@@ -6,9 +6,10 @@ state. The file has a temporary name until it is complete, so a failed run leave
 Layout: attribute ``record`` (the JSON record); ``state/<name>`` (a grid field, or particle rows
 with their ``state/<name>.id``); ``timing/blocks`` (a row per block and round, as
 `drivers.timing.ROW`), ``timing/wall_s`` (rounds,), ``timing/rounds`` (rounds, 2): first step and
-number of steps; ``timing/slices`` (of traced runs only) and ``timing/balancing``, as
-`drivers.timing.SLICE` and ``SYNC``; and the groups of snapshot writers. Every dataset has the
-attributes of `miniapps.quantities`.
+number of steps; ``timing/balancing``, as `drivers.timing.SYNC`; ``timing/loads`` as ``LOAD``, if a
+runtime balanced them; of traced runs only ``timing/slices``, ``timing/messages`` and
+``timing/sizes``, as ``SLICE``, ``SENT`` and ``SIZE``; and the groups of snapshot writers. Every
+dataset has the attributes of `miniapps.quantities`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,15 @@ import numpy as np
 from miniapps.contract import Piece
 from miniapps.drivers.job import RunError
 from miniapps.drivers.outcome import Outcome
-from miniapps.drivers.timing import BALANCING, BLOCKS, KIND_NAMES, SLICES
+from miniapps.drivers.timing import (
+    BALANCING,
+    BLOCKS,
+    KIND_NAMES,
+    LOADS,
+    MESSAGES,
+    SIZES,
+    SLICES,
+)
 from miniapps.quantities import Quantity, describe, describe_state
 from miniapps.snapshots import SnapshotWriter, append
 from miniapps.workbench.run.disk import hdf5_file
@@ -181,12 +190,21 @@ def _write_timing(timing: Any, outcome: Outcome, traced: bool) -> None:
     tables = {"blocks": (outcome.blocks, BLOCKS), "balancing": (outcome.syncs, BALANCING)}
     if traced:
         tables["slices"] = outcome.slices, SLICES
+        tables["messages"] = outcome.sent, MESSAGES
+        tables["sizes"] = outcome.sizes, SIZES
+    if len(outcome.loads):
+        tables["loads"] = outcome.loads, LOADS
     for name, (rows, description) in tables.items():
         timing[name] = rows
-        columns = {of: "s" if of.endswith("_s") else "1" for of in rows.dtype.names or ()}
+        columns = {of: _unit_of(of) for of in rows.dtype.names or ()}
         describe(timing[name], description, ["row"], columns=columns)
     if traced:
         timing["slices"].attrs["kinds"] = KIND_NAMES
+
+
+def _unit_of(column: str) -> str:
+    """The unit of a column of a table of times."""
+    return "s" if column.endswith("_s") else "B" if column == "bytes" else "1"
 
 
 def _fill(data: Any, origin: tuple[int, ...], values: Any) -> None:

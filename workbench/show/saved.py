@@ -49,7 +49,8 @@ class SavedRun:
     """The record, timings and thumbnails of a run.
 
     ``rounds`` (rounds, 2), ``wall_s`` (rounds,); ``rows``, ``slices`` (None if the run was not
-    traced) and ``syncs`` have the dtypes ``ROW``, ``SLICE`` and ``SYNC`` of `drivers.timing`;
+    traced) and ``syncs`` have the dtypes ``ROW``, ``SLICE`` and ``SYNC`` of `drivers.timing`, and
+    so have ``sent``, ``sizes`` and ``loads``, which runs may lack, ``SENT``, ``SIZE`` and ``LOAD``;
     ``thumbnail_steps`` (n,) and ``thumbnails`` (n, nx, ny), or (n, nx) if the domain has one axis;
     the last one is of the final state. ``quantity``: what they show, with its unit; ``counted``:
     whether they hold numbers of particles.
@@ -66,6 +67,9 @@ class SavedRun:
     has_trajectory: bool
     quantity: str
     counted: bool
+    sent: np.ndarray | None = None
+    sizes: np.ndarray | None = None
+    loads: np.ndarray | None = None
 
     @classmethod
     def read(cls, source: Path) -> SavedRun:
@@ -93,6 +97,9 @@ class SavedRun:
                 TRAJECTORY in file,
                 quantity_of(file["state"], "box" not in record),
                 are_counted(file["state"]),
+                timing.get("messages"),
+                timing.get("sizes"),
+                timing.get("loads"),
             )
             broken = broken_claim(run)
             require(broken is None, "FILE.h5", source, f"contradicts itself: {broken}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.drivers.timing import KIND_NAMES, ROW, SLICE, SYNC
+from miniapps.drivers.timing import KIND_NAMES, LOAD, ROW, SENT, SIZE, SLICE, SYNC
 from miniapps.workbench.run.revalidation import near
 from miniapps.workbench.show.thumbnails import Sides, cells_along
 
@@ -41,6 +41,7 @@ def _claims(run: Any) -> Claims:
         yield from _claims_of_table("slices", run.slices, SLICE, run)
         yield "slices must be of a known kind", bool((run.slices["kind"] < len(KIND_NAMES)).all())
     yield from _claims_of_table("balancing", run.syncs, SYNC, run)
+    yield from _claims_of_more(run, blocks)
     yield from _claims_of_thumbnails(run.thumbnail_steps, run.thumbnails, run.sides)
 
 
@@ -69,6 +70,29 @@ def _claims_of_table(name: str, table: np.ndarray, dtype: np.dtype, run: Any) ->
             yield f"{field} in timing/{name} must be finite", bool(np.isfinite(table[field]).all())
     pes = run.record["pes"]
     yield f"pe in timing/{name} must be below {pes}", _within(table["pe"], pes)
+
+
+def _claims_of_more(run: Any, blocks: int) -> Claims:
+    """Claims on the tables of messages, sizes and the runtime's loads, which a run may lack."""
+    tables = {"messages": (run.sent, SENT), "sizes": (run.sizes, SIZE), "loads": (run.loads, LOAD)}
+    limits = {"block": blocks, "to": blocks, "round": len(run.rounds), "pe": run.record["pes"]}
+    for name, (table, dtype) in tables.items():
+        if table is None:
+            continue
+        alike = table.dtype == dtype and table.ndim == 1
+        yield f"timing/{name} must be a table of {dtype.names}", alike
+        for field in dtype.names or ():
+            most = limits.get(field, LARGEST)
+            if field.endswith("_s"):
+                yield f"{field} in timing/{name} must be 0 s or more", _are_times(table[field])
+            else:
+                yield f"{field} in timing/{name} must be below {most}", _within(table[field], most)
+    if run.sizes is not None and len(run.sizes):
+        numbers = np.sort(run.sizes["block"])
+        yield (
+            "timing/sizes must have a row for each block",
+            bool(np.array_equal(numbers, np.arange(blocks))),
+        )
 
 
 def _claims_of_thumbnails(steps: np.ndarray, thumbnails: np.ndarray, sides: Sides) -> Claims:
