@@ -25,7 +25,7 @@ import miniapps
 from miniapps import apps
 from miniapps.drivers import garbage
 from miniapps.kernels.state_hash import digest, hash_cells
-from miniapps.workbench.cli import spec_of
+from miniapps.workbench.cli import main, spec_of
 from miniapps.workbench.run import batch
 
 Run = Callable[..., dict[str, Any]]
@@ -259,10 +259,11 @@ def test_ranks_with_different_problems() -> None:
     assert "different problems" in done.stderr
 
 
-def test_users_own_charmrun(miniapps: Callable[..., Any]) -> None:
+@pytest.mark.launch
+def test_users_own_charmrun(capsys: pytest.CaptureFixture[str]) -> None:
     """Catches a printed charmrun command that does not work when it is typed by hand."""
-    shown = miniapps(*SMALL[:-2], "--driver", "charm", "-n", 2, "--odf", 2, "--dry-run").stdout
-    words = shlex.split(shown)
+    assert main([*SMALL[:-2], *"--driver charm -n 2 --odf 2 --dry-run".split()]) == 0
+    words = shlex.split(capsys.readouterr().out)
     at = words.index("--")
     done = support.execute([*words[:at], "--json", "-", *words[at:]], timeout=60)
     assert done.returncode == 0, done.stderr

@@ -61,6 +61,21 @@ done
     "squeue": 'test "$*" = "-h -j 1 -o %L" && cat "$SPOOL/left"\n',
 }
 
+# In every process: PEs agree from some step of a part on, and wait there until they are to stop.
+# The last part, which begins when the others have left their records, waits for nothing.
+UNTIL_STOPPED = """
+import time
+from pathlib import Path
+from miniapps.drivers.agreements import Agreements
+usual, limit = Agreements.due, time.monotonic() + 120
+def due(self, segment):
+    last = Path("{record}").exists()
+    while not (last or self.stopping or self.wish()[0] or time.monotonic() > limit):
+        time.sleep(0.02)
+    return segment.stop - self.job.start >= {steps} and usual(self, segment)
+Agreements.due = due
+"""
+
 
 def handles_signals(pid: Path) -> bool:
     """Whether a process handles SIGUSR1."""
@@ -96,9 +111,11 @@ def test_a_run_that_is_stopped_continues(
     """
     skips.expected(driver)
     monkeypatch.setattr("test_study_slurm.STAND_INS", STAND_INS | REQUEUING)
-    pic = support.small_problem(apps.load("pic"), particles=200_000)
-    balanced = ("Greedy", 40) if driver == "charm" else NO_BALANCING
-    values = {"app": "pic", "problem": pic, "steps": 2000 if driver == "mpi" else 200}
+    hook = UNTIL_STOPPED.format(steps=6, record=f"{NAME}.part-{count - 2}.json")
+    support.in_every_process(tmp_path, hook)
+    pic = support.small_problem(apps.load("pic"))
+    balanced = ("Rotate", 4) if driver == "charm" else NO_BALANCING
+    values = {"app": "pic", "problem": pic, "steps": 30}
     values |= {"pes": (2,), "drivers": (driver,), "balancer_settings": (balanced,)}
     folder, path = (tmp_path / "jobs").resolve(), tmp_path / "campaign.jsonl"
     jobs(folder, checkpoints=True, **values)
@@ -110,7 +127,7 @@ def test_a_run_that_is_stopped_continues(
 
     sender = threading.Thread(target=signal_the_second if count == 3 else list)
     sender.start()
-    run_jobs(folder, tmp_path)
+    run_jobs(folder, tmp_path, {"PYTHONPATH": f"{support.ROOT}:{tmp_path}"})
     sender.join()
     assert slurm.collect(folder, path) == 0
     (run,) = Campaign.read(path).of("run")
@@ -120,6 +137,8 @@ def test_a_run_that_is_stopped_continues(
     reasons = [part["stopped"]["by"] for part in parts[:-1]]
     assert reasons == ["--time-limit", "signal"][: count - 1]
     assert record["parts"] == count and record["steps"] == values["steps"]
+    assert all(0 < part["steps"] < values["steps"] for part in parts)
+    assert (parts[0].get("migrations", 0) > 0) is (driver == "charm")
     (whole,) = support.records_of([shlex.join(record_words(folder))])
     assert record["state_hash"] == whole["state_hash"] != parts[0]["state_hash"]
     assert sum(record["rounds"]["count"]) == values["steps"]
