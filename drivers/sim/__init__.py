@@ -19,7 +19,12 @@ class SimOptions(Options):
 
     seed: int = parameter("--sim-seed", 0, int, "draws the order of events, and migrations")
     order: str = parameter(
-        "--sim-order", "random", str, "the order of events", choices=(*ORDERS, USUAL)
+        "--sim-order",
+        "random",
+        str,
+        f"the order of events: {', '.join(ORDERS)}; or {USUAL}, the only one for 10^5 blocks",
+        choices=(*ORDERS, USUAL),
+        metavar="NAME",
     )
     pes: int = parameter("--sim-pes", 2, int, "virtual PEs that blocks migrate between")
     schedule: Path | None = parameter(

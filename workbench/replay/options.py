@@ -16,7 +16,7 @@ MOST_STEPS = 1 << 53
 
 EXAMPLES = """examples:
   miniapps replay run.h5
-  miniapps replay run.h5 --pes 2..16 --lb-periods 20,80 --balancers Greedy,GreedyRefine,none
+  miniapps replay run.h5 --pes 2..16 --lb-periods 20,80 --balancers Greedy,none
   miniapps replay run.h5 --own
 """
 
