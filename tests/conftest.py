@@ -23,6 +23,7 @@ import support
 from miniapps import drivers
 from miniapps.workbench.cli import main
 from miniapps.workbench.run import launch
+from miniapps.workbench.study import statistics
 
 gc.set_threshold(200_000, 10, 10)  # as rare as in the program; full ones still come
 # No deadline: the first example of a test may compile a kernel.
@@ -140,6 +141,17 @@ def _no_launcher_around(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if support.of_a_launcher(name):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="module")
+def few_resamples() -> Iterator[None]:
+    """Have bootstraps draw a fiftieth of their samples, for tests of what is made of intervals.
+
+    Of a report's time, they take nine tenths; test_statistics.py tests them as they are.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(statistics, "RESAMPLES", 199)
+        yield
 
 
 @pytest.fixture

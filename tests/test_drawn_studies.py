@@ -30,6 +30,7 @@ from miniapps.workbench.study.statistics import Interval
 from miniapps.workbench.study.tables import tables
 
 MS, PES = "time per step [ms]", "PEs"
+pytestmark = pytest.mark.usefixtures("few_resamples")
 TITLES = {  # of the axes of each figure
     "step-time": (PES, MS),
     "speed-up": (PES, "speed-up"),

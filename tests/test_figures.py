@@ -28,6 +28,7 @@ from miniapps.workbench.study.drawing import new_figure, styles_of
 from miniapps.workbench.study.figures import GAINS, extremes
 from miniapps.workbench.study.statistics import Interval
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
 PAGE = 9.0  # inches
 PROCESSOR = "Abacus, 4 cores"  # of records by hand
 RUNS = {  # words of a run, and what its figure says of the problem

@@ -569,7 +569,7 @@ SEEN = [("heated", "noise"), ("zero", "mode"), ("zero", "noise"), ("periodic", "
 BLIND = [("periodic", "ramp")]
 
 
-STEPS = 14  # that a wrong program is run for: with tiles of 3, the last round is shorter
+STEPS = 8  # that a wrong program is run for: with tiles of 3, the last round is shorter
 # Rounding differs, and nothing else: only a comparison can tell.
 BITS_ONLY = {
     grid_faults.other_order,

@@ -19,6 +19,8 @@ from miniapps.workbench.study.drawing import OVERSUBSCRIBED
 from miniapps.workbench.study.laws import Fit
 from miniapps.workbench.study.statistics import Interval
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 Given = tuple[str, int, list[float]]  # a driver, PEs, and the milliseconds of each trial
 
 

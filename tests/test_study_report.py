@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from miniapps.workbench.study.campaign import Campaign
 from miniapps.workbench.study.cells import half_point, number, with_bounds
 from miniapps.workbench.study.statistics import Interval, mean_interval
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
 STEPS = 10
 HASH, OTHER_HASH = "1887" * 16, "beef" * 16
 HOSTILE = "<script>alert('x')</script> & --> </svg>"
@@ -87,10 +89,14 @@ class Canned:
         """As it is read from a file."""
         return Campaign(self.head(), [*self.start(), *self.events])
 
+    def text(self) -> str:
+        """As the text of a file."""
+        lines = [self.head(), *self.start(), *self.events]
+        return "".join(json.dumps(line) + "\n" for line in lines)
+
     def write(self, path: Path) -> Path:
         """As a file."""
-        lines = [self.head(), *self.start(), *self.events]
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        path.write_text(self.text())
         return path
 
 
@@ -139,6 +145,16 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     with redirect_stdout(said):
         assert report.write(strong_study().write(folder / "my.jsonl"), None) == 0
     return folder, said.getvalue()
+
+
+@pytest.fixture(scope="module")
+def page_alone(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of `strong_study`, written without files of figures, which take most of the time."""
+    folder = tmp_path_factory.mktemp("page")
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()):
+        patch.setattr(report, "FORMATS", ("svg",))
+        assert report.write(strong_study().write(folder / "my.jsonl"), None) == 0
+    return (folder / "my.html").read_text()
 
 
 @pytest.fixture
@@ -516,11 +532,25 @@ def test_metg_says_what_is_known(bounds: tuple[float, ...], text: str) -> None:
 
 
 def drawn(canned: Canned, name: str) -> tuple[Any, Any]:
-    """A figure and its axes."""
-    figure = figures.figures(canned.campaign())[name]
-    figure.draw_without_rendering()
+    """A figure and its axes; tests that look at one campaign share its figures."""
+    figure = drawn_once(canned.text(), name)
     (axes,) = figure.axes
     return figure, axes
+
+
+@cache
+def figures_once(text: str) -> dict[str, Any]:
+    """The figures of a campaign's file."""
+    head, *events = map(json.loads, text.splitlines())
+    return figures.figures(Campaign(head, events))
+
+
+@cache
+def drawn_once(text: str, name: str) -> Any:
+    """A figure of a campaign's file, after its ticks were placed."""
+    figure = figures_once(text)[name]
+    figure.draw_without_rendering()
+    return figure
 
 
 def bars(axes: Any) -> list[tuple[Any, np.ndarray, np.ndarray]]:
@@ -627,7 +657,7 @@ def test_axes_name_what_they_show(
     """Catches a unit that is another one than that of the numbers, and a ratio upside down."""
     found = {}
     for canned in (strong, factors, balancing, grains):
-        for name, figure in figures.figures(canned.campaign()).items():
+        for name, figure in figures_once(canned.text()).items():
             found[name] = (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel())
     assert found == LABELS
 
@@ -837,21 +867,20 @@ def test_same_campaign_same_files(
 
 
 @pytest.mark.slow
-def test_ids_of_figures_do_not_clash(written: tuple[Path, str]) -> None:
+def test_ids_of_figures_do_not_clash(page_alone: str) -> None:
     """Catches a figure that uses the clip path, the marker or the glyph of another one."""
-    page = (written[0] / "my.html").read_text()
-    ids = re.findall(r'\bid="([^"]+)"', page)
+    ids = re.findall(r'\bid="([^"]+)"', page_alone)
     assert len(ids) == len(set(ids)) > 100
-    used = set(re.findall(r'href="#([^"]+)"', page)) | set(re.findall(r"url\(#([^)]+)\)", page))
+    used = set(re.findall(r'href="#([^"]+)"', page_alone))
+    used |= set(re.findall(r"url\(#([^)]+)\)", page_alone))
     assert used and used <= set(ids)
 
 
-def test_figures_of_the_page_have_their_own_captions(written: tuple[Path, str]) -> None:
+def test_figures_of_the_page_have_their_own_captions(page_alone: str) -> None:
     """Catches a figure beside the caption of another one. An SVG names its texts in comments."""
-    page = (written[0] / "my.html").read_text()
     labels = {"step-time": "time per step [ms]", "speed-up": "speed-up"}
     labels |= {"efficiency": "parallel efficiency", "parts": "a PE's time per step [ms]"}
-    parts = dict(re.findall(r'<figure id="figure-([\w-]+)"(.*?)</figure>', page, re.DOTALL))
+    parts = dict(re.findall(r'<figure id="figure-([\w-]+)"(.*?)</figure>', page_alone, re.DOTALL))
     assert parts.keys() == labels.keys()
     for name, part in parts.items():
         title, caption = figures.CAPTIONS[name]
