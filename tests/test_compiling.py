@@ -81,7 +81,8 @@ def test_a_driver_that_compiles_late_is_found(tmp_path: Path) -> None:
     """Catches a test that does not look: here kernels are compiled in the first step."""
     environment = support.in_every_process(tmp_path, f"{WATCHED}\n{LATE}\n")
     records = support.records_of(LAUNCHED, 120, environment)
-    assert ["compiled in a step" in record.get("failed", "") for record in records] == [True] * 4
+    reasons = [record.get("failed", "valid") for record in records]
+    assert all("compiled in a step" in reason for reason in reasons), reasons
 
 
 # PE 0 compiles for a second longer than PE 1, and then all blocks have the same load.

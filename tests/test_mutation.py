@@ -112,8 +112,9 @@ def test_tests_kill_mutants_of_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     found: dict[Mutant, str] = {}
     trials = numbers.Trials([wrong, right, elsewhere], found.__setitem__, [file], None, 1)
     numbers.try_all(["test_timing.py"], trials)
-    by = "tests/test_timing.py::test_imbalance_is_the_slowest_pe_over_the_mean_round_by_round"
-    assert found == {wrong: by, right: "", elsewhere: numbers.UNREACHED}
+    by = found.pop(wrong)  # which test is first depends on their times
+    assert by.startswith("tests/test_timing.py::")
+    assert found == {right: "", elsewhere: numbers.UNREACHED}
 
 
 def test_documented_results() -> None:

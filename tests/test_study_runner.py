@@ -203,6 +203,7 @@ def test_one_run(
     record = support.whole_record({"steps": 2, "warmup": 0, "pes": 1, "odf": 1}, 0.25)
     subject = SimpleNamespace(
         launched=lambda *_: (spec, ["/bin/run", "-n"]), rejection=lambda *_: None,
+        stored=lambda record: record,
         label=lambda *_: "mpi", shown=runner.RunsOfAnApp(study, []).shown,
     )  # fmt: skip
     monkeypatch.setattr(runner, "_wait_for_quiet", lambda _, most: found.append(most))
