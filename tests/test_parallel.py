@@ -229,6 +229,26 @@ def mpiexec(ranks: int, *words: object) -> Any:
     return support.execute(command, timeout=60)
 
 
+# MPI, which ends after this, does not: as by exit(0) or MPI_Abort(0) after the last step.
+WITHOUT_AN_END = """
+import atexit, os
+
+if "PMI_RANK" in os.environ:
+    atexit.register(os._exit, 0)
+"""
+
+
+@pytest.mark.launch
+def test_memory_of_ranks_that_do_not_end_mpi(tmp_path) -> None:
+    """Catches memory that is left in /dev/shm because the launcher's status is 0."""
+    environment = support.in_every_process(tmp_path, WITHOUT_AN_END)
+    with support.no_shared_memory_left():
+        (record,) = support.records_of(
+            ["jacobi2d --preset tiny --driver mpi -n 2"], 60, environment
+        )
+    assert record.get("valid") or "ended with status 0" in record["failed"]  # whoever is first
+
+
 @pytest.mark.slow
 def test_users_own_mpiexec() -> None:
     """Catches ranks that start launchers of their own, or each print a record."""

@@ -149,6 +149,10 @@ class HostProcesses:
             self.shared.add(file)
             self.remember(file)
 
+    def may_leave_shared(self) -> bool:
+        """Whether memory that PEs share is still there, or is not known."""
+        return not self.settled or any(file.exists() for file in self.shared)
+
     def kill(self) -> None:
         """Kill the PEs that have begun to step."""
         for slot in self._begun().values():

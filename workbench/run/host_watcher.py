@@ -133,7 +133,8 @@ class HostWatcher:
         self.here.find_shared(self._processes())
         kill_all(self.base)
         begun = [slot for slot in self.progress.slots() if slot.pid]
-        if any(slot.phase != FINISHING for slot in begun) or len(begun) < self.here.pes:
+        ended = all(slot.phase == FINISHING for slot in begun) and len(begun) == self.here.pes
+        if not ended or self.here.may_leave_shared():
             self.here.remove_shared()
         shutil.rmtree(self.folder, ignore_errors=True)
 

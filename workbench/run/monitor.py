@@ -138,5 +138,6 @@ class Monitor:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.here.kill()
         ended = all(slot.phase == FINISHING for slot in self.progress.slots())
-        if self.process.wait() or not ended:  # a PE that calls exit(0) gives mpiexec status 0
+        # Status 0 does not say that MPI has ended: exit(0) and MPI_Abort(0) of a PE give it, too.
+        if self.process.wait() or not ended or self.here.may_leave_shared():
             self.here.remove_shared()
