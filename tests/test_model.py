@@ -631,7 +631,7 @@ def test_a_synthetic_machine_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr(measure, "CACHES", tmp_path)
     monkeypatch.setattr(measure.environment, "cores", lambda: 2)
     monkeypatch.setattr(fitting, "DRAWS", 3)
-    start = known(**hosts)
+    start = known()  # of one host
     monkeypatch.setattr(measure.machine, "read", lambda name: start)
     from miniapps.drivers.hosts import hosts as parsed
 

@@ -36,6 +36,7 @@ from miniapps.workbench.model.machine import (
     BYTE,
     KEPT,
     LATENCY,
+    LATENCY_HOSTS,
     MESSAGE,
     WHERE,
     Machine,
@@ -195,7 +196,7 @@ class _Table:
                 rounds[number] = np.maximum(rounds[number], flow.per_step * (times > 0))
         latency = {
             driver(of, LATENCY): np.where(rounds[2] > 0, 0.0, rounds[1]),
-            driver(of, "latency_hosts_s"): rounds[2],
+            driver(of, LATENCY_HOSTS): rounds[2],
         }
         compute = {name: self.summed(units) for name, units in blocks.items()}
         row = {"compute": compute, "runtime": runtime, "latency": latency, "blocks": blocks}

@@ -21,11 +21,11 @@ from miniapps.workbench.study.statistics import Interval
 SHIPPED = Path(__file__).parent / "machines"
 LEVEL_WIDTH = 2 * 2.5758  # of a 99 % interval, in standard deviations
 UNKNOWN_FACTOR = 2.0  # how far a cost without an interval may be off, either way
-BLOCK, LATENCY = "block_s", "latency_s"
+BLOCK, LATENCY, LATENCY_HOSTS = "block_s", "latency_s", "latency_hosts_s"
 WHERE = ("inside", "between", "hosts")  # the same PE; another PE of the host; another host
 MESSAGE = MappingProxyType({where: f"message_{where}_s" for where in WHERE})
 BYTE = MappingProxyType({where: f"byte_{where}_s" for where in WHERE})
-DRIVER = (BLOCK, LATENCY, "latency_hosts_s", *MESSAGE.values(), *BYTE.values())
+DRIVER = (BLOCK, LATENCY, LATENCY_HOSTS, *MESSAGE.values(), *BYTE.values())
 JOINT = 4  # of the norm that joins two limits
 KEPT = "kept"  # of the imbalance, by a balancer
 BALANCED = "block_s"  # of a load-balancing step, per block of a PE

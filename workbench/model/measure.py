@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,15 @@ NARROWEST = 1.5  # a cost may be so different for another problem, either way
 TRIALS = 3
 LITTLE = 0.3  # of the time of a cell, which hardly changes a smooth maximum
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+HOSTS = (
+    MappingProxyType(  # costs between PEs, and those between hosts from which a fit starts there
+        {
+            machine.MESSAGE["between"]: machine.MESSAGE["hosts"],
+            machine.BYTE["between"]: machine.BYTE["hosts"],
+            machine.LATENCY: machine.LATENCY_HOSTS,
+        }
+    )
+)
 SHORT, LONG = 64, 1 << 17  # bytes of a message
 LARGE = (4096, 4096)  # cells beyond all caches
 MIDDLE = (512, 512)  # cells in the last cache
@@ -107,11 +117,20 @@ def measured(hosts: Hosts | None = None) -> Machine:
         ),
         pes_per_host=hosts[0].pes if hosts else environment.cores(),
     )
+    if hosts is not None:
+        start = with_hosts(start)
     for app in ("jacobi2d", "stencil3d", "pic", "leanmd", "echo"):
         start = fitted(start, list(measurements(app, start.pes_per_host, hosts)))
         if app == "jacobi2d":
             start = with_memory(start)
     return start
+
+
+def with_hosts(start: Machine) -> Machine:
+    """The machine with costs between hosts, from which their fit starts: those between PEs."""
+    split = {name.rpartition("."): cost for name, cost in start.costs.items()}
+    own = {f"{of}.{HOSTS[name]}": cost for (of, _, name), cost in split.items() if name in HOSTS}
+    return dataclasses.replace(start, costs={**start.costs, **own})
 
 
 def with_memory(start: Machine) -> Machine:
