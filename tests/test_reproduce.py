@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -46,6 +47,7 @@ from miniapps.workbench.reproduce.papers import Claim, Figure
 from miniapps.workbench.reproduce.predicates import FAILS, HOLDS, OPEN
 from miniapps.workbench.run import batch, launch
 from miniapps.workbench.run.cases import Case
+from miniapps.workbench.run.record import DISTURBED
 from miniapps.workbench.study import figures as study_figures
 from miniapps.workbench.study import noise, statistics
 from miniapps.workbench.study.campaign import Campaign
@@ -218,6 +220,8 @@ TWO_LINES = {"fast": FAST, "slow": SLOW}
         ([0.95, 1.86], "ratio", (0.95, 0.9, 2.72), HOLDS),
         ([0.95, 1.86], "ratio", (0.8, 0.7, 0.89), FAILS),
         (1.0, "value", (1.0, float("nan"), float("nan")), OPEN),
+        (1.0, "difference", (0.4, 0.3, 0.5), OPEN),  # it ends where the range begins
+        (1.0, "difference", (2.5, 2.0, 3.0), OPEN),
     ],
 )
 def test_a_result_follows_from_the_interval(
@@ -230,10 +234,19 @@ def test_a_result_follows_from_the_interval(
     assert predicates.compared(Interval(*value), (low, high)) == word
 
 
+def test_ranges_of_a_published_range() -> None:
+    """Catches one end of what was published taken for the other, and an interval without an end."""
+    above, same = claim_of(rule="above"), claim_of(rule="same", tolerance=0.25)
+    assert predicates.agreeing([1.5, 2.0], above) == (2.0, math.inf)
+    assert predicates.agreeing([1.5, 2.0], same) == (1.25, 2.25)
+    assert predicates.compared(Interval(3.0, 2.5, math.inf), (2.0, math.inf)) == OPEN
+
+
 @pytest.mark.parametrize(
     ("given", "word", "reason"),
     [
         ({"published": 2.5, "at": Span(8, 8)}, HOLDS, ""),
+        ({"published": 2.5, "at": Span(8, 8), "needs_pes": 2}, HOLDS, ""),
         ({"published": 5.0, "at": Span(8, 8)}, FAILS, ""),  # 3 to 9
         ({"published": 1, "rule": "above"}, HOLDS, ""),
         ({"published": 4, "rule": "above"}, FAILS, ""),
@@ -272,15 +285,15 @@ def test_more_pes_than_cores_tell_nothing() -> None:
     assert found.said == "cannot be told here: one trial has no interval"
 
 
-@pytest.mark.parametrize(("busy", "word"), [(1, HOLDS), (2, OPEN)])
+@pytest.mark.parametrize(("busy", "word"), [(1, HOLDS), (2, HOLDS), (3, OPEN)])
 def test_a_busy_machine_tells_nothing(busy: int, word: str) -> None:
-    """Catches a result by runs that most of the time waited for other programs."""
-    usual, wrong_one = ({"waited": 0.0, "steal": share} for share in (0.01, 0.3))
-    runs = [{"pes": 2, "oversubscribed": False, "disturbance": usual}] * (3 - busy)
+    """Catches a result by runs that mostly waited for other programs, and half taken for most."""
+    usual, wrong_one = ({"waited": 0.0, "steal": share} for share in (DISTURBED, 0.3))
+    runs = [{"pes": 2, "oversubscribed": False, "disturbance": usual}] * (4 - busy)
     runs += [runs[0] | {"disturbance": wrong_one}] * busy
     both = {one.name: replace(one, records=tuple(runs)) for one in (FAST, SLOW)}
     found = predicates.outcome(claim_of(published=2.5, at=Span(8, 8)), both)
-    assert found.word == word and ("took up to 30% of a PE's time" in found.said) == (busy == 2)
+    assert found.word == word and ("took up to 30% of a PE's time" in found.said) == (busy == 3)
     assert found.values is not None
 
 
@@ -308,6 +321,38 @@ def test_what_is_measured_of_a_claim(
     assert found.unit == ("us" if given.get("take") in ("value", "difference") else "")
 
 
+def positions(take: str, mine: list[int], base: list[int] | None = None) -> list[int]:
+    """Where a claim is compared, of lines that were measured at some sizes."""
+    lines = [sizes and line("one", dict.fromkeys(sizes, [1.0])) for sizes in (mine, base)]
+    return predicates._positions(claim_of(take=take, each=True), *lines)
+
+
+def test_lines_are_compared_where_both_were_measured() -> None:
+    """Catches a size of one line alone, no bytes left out, and growth between neighbours."""
+    assert positions("ratio", [0, 8, 64], [64, 0, 512]) == [0, 64]
+    assert positions("growth", [1, 8, 64]) == [1, 64]
+    assert positions("growth", [8]) == []
+
+
+def test_trials_that_both_have_are_paired(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a trial without a partner, as of a campaign that was interrupted."""
+    monkeypatch.setattr(statistics, "_bca", between_trials)
+    slow = line("slow", {8: [2.0, 2.2, 9.0], 64: [4.0, 4.2]})
+    fast = line("fast", {8: [1.0, 1.1], 64: [1.0, 1.1, 9.0]})
+    for take, base, value in (("value", None, 3.1), ("difference", fast, 2.05)):
+        found = predicates.measured(claim_of(take=take), slow, base, [8, 64])
+        assert found[64].value == pytest.approx(value)
+
+
+def test_the_most_pes_of_all_runs_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a claim that is not told because one of its runs was on fewer PEs."""
+    monkeypatch.setattr(statistics, "_bca", between_trials)
+    records = tuple({"pes": pes, "oversubscribed": False} for pes in (1, 2))
+    both = {name: replace(one, records=records) for name, one in TWO_LINES.items()}
+    found = predicates.outcome(claim_of(published=2.5, needs_pes=2, at=Span(8, 8)), both)
+    assert found.word == HOLDS
+
+
 def test_parallel_runs_are_compared_on_the_most_pes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a mean over numbers of PEs, of which one says nothing about communication."""
     monkeypatch.setattr(statistics, "_bca", between_trials)
@@ -327,6 +372,7 @@ def test_published_ratios_of_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.published == [2.5, 3.5] and found.agrees == (1.75, 6.0)
     assert found.word == HOLDS
     assert predicates.outcome(claim, TWO_LINES).said.endswith("no number is published")
+    assert predicates.outcome(claim, {"slow": slow}).reason == "fast was not measured"
 
 
 # Models of wrong programs -------------------------------------------------------------------------
