@@ -25,7 +25,14 @@ from miniapps.workbench.replay.agreement import agreements, placed_elsewhere
 from miniapps.workbench.replay.command import Row, best_of, sentence
 from miniapps.workbench.replay.costs import Costs
 from miniapps.workbench.replay.names import RUNTIME
-from miniapps.workbench.replay.predict import Choice, Prediction, costs_of, own_imbalance, predict
+from miniapps.workbench.replay.predict import (
+    Choice,
+    Prediction,
+    busiest_bytes,
+    costs_of,
+    own_imbalance,
+    predict,
+)
 from miniapps.workbench.replay.recorded import Edges, Recorded
 from miniapps.workbench.replay.strategies import place
 from miniapps.workbench.show.saved import SavedRun
@@ -239,6 +246,28 @@ def test_migration_costs_the_pe_that_sends_or_receives_most() -> None:
     assert found.step_s == pytest.approx((7 + 7 + 5 + 5 + 3.0) / 4)
 
 
+def test_the_busiest_pe_sends_or_receives() -> None:
+    """Catches the PE that receives most where another sends more, and the other way round."""
+    apart, together, sizes = np.array([1, 2, 2]), np.array([0, 0, 0]), np.array([10, 20, 30])
+    assert busiest_bytes(together, apart, sizes, 3) == 60
+    assert busiest_bytes(apart, together, sizes, 3) == 60
+
+
+def test_the_first_step_of_balancing() -> None:
+    """Catches a first load-balancing step that is not the one given, or without any balancing."""
+    found = predict(run(), Choice(2, 2, "Greedy", 2), COSTS, first=1)
+    assert (found.lb_steps, found.step_s) == (2, (7 + 5 + 5 + 5 + 1.0) / 4 + 0.25)
+    assert predict(run(), Choice(2, 2, "none", 0), COSTS, first=1).lb_steps == 0
+
+
+def test_blocks_without_load_are_balanced() -> None:
+    """Catches an imbalance of 0 over 0, and seconds per step that nobody has given."""
+    idle = run(loads=np.zeros((4, 4)))
+    for name, period in (("Greedy", 2), ("optimal", 0)):
+        found = predict(idle, Choice(2, 2, name, period), Costs())
+        assert (found.step_s, found.imbalance) == (0.0, 1.0)
+
+
 def test_costs_of_a_run() -> None:
     """Catches overheads that count computing or balancing, too, and costs given in vain."""
     saved = by_hand()  # PEs of 7, 9 and 9 ms per step in rounds of 1, 2 and 4 steps; 120 ms in all
@@ -270,6 +299,12 @@ def test_costs_of_balancing() -> None:
     assert costs_of(some, Costs(migrated_byte_s=1.0)).migrated_byte_s == 1.0
     untraced = costs_of(replace(some, sizes=None), Costs())
     assert (untraced.balancing_s, untraced.migrated_byte_s) == (3.5, 0.0)
+    some.record["lb"] = [{"step": n, "seconds": s} for n, s in ((1, 3.5), (2, 0.5))]
+    assert costs_of(some, Costs()).migrated_byte_s == 0.0  # moving costs less than standing still
+    early, late = run(pes=placed[1:][[0, 1, 1, 1]]), run(pes=placed[1:][[0, 0, 0, 1]])
+    for one, step in ((early, 1), (late, 9)):  # 9: after the last round
+        one.record["lb"] = [{"step": step, "seconds": 3.0}]
+        assert costs_of(one, Costs()).migrated_byte_s == pytest.approx(0.1)
     some.record["lb"] = []
     assert (costs_of(some, Costs()).balancing_s, costs_of(some, Costs()).migrated_byte_s) == (0, 0)
 

@@ -186,7 +186,7 @@ def own_seconds(run: Recorded, costs: Costs) -> float:
     """The time of the heaviest PE, summed over the rounds, with the blocks where they were."""
     machine, total = Machine(run, run.record["pes"], costs), 0.0
     for at, placed in enumerate(run.pes):
-        if not at or not np.array_equal(placed, machine.placed):
+        if not np.array_equal(placed, machine.placed):
             machine.move(placed)
         total += float((machine.computes(at) + machine.message_s).max())
     return total
