@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from miniapps import drivers
+from miniapps import apps, drivers
 from miniapps.drivers.descriptor import Driver
 from miniapps.parameters import Number, Share, integer, shown
+from miniapps.workbench.parser import chosen
 
 SECONDS = Number(zero=False)  # of --stall
 SHARE = Share(zero=False)
@@ -150,3 +151,30 @@ def _read(parse: Callable[[str], Any], text: str) -> Any:
         return parse(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text}: must be {error}") from None
+
+
+def add_kinds(
+    parser: Any,
+    kinds: Mapping[str, str],
+    arguments: Sequence[str],
+    add: Callable[[Any, Any], None],
+    **usual: Any,
+) -> Any:
+    """Add ``COMMAND KIND APP``, with the options of the app that ``arguments`` name.
+
+    ``kinds``: their help; ``add``: adds the options of a parser for a problem; ``usual``: defaults
+    of all. Returns what other commands beside the kinds are added to.
+    """
+    commands = parser.add_subparsers(title="kinds", required=True, metavar="KIND", dest="kind")
+    names = apps.names()
+    wanted = [word for word in arguments if word in names][:1]
+    for kind in chosen([*kinds], arguments, 1):
+        one = commands.add_parser(kind, help=kinds[kind], allow_abbrev=False)
+        of_apps = one.add_subparsers(title="apps", required=True, metavar="APP", dest="app")
+        for name in chosen(names, arguments, 2):
+            help = f"{parser.prog} {kind} {name} --help lists its options"
+            app = of_apps.add_parser(name, help=help, allow_abbrev=False)
+            if name in wanted:
+                add(app, apps.load(name).Problem)
+            app.set_defaults(**usual)
+    return commands

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from miniapps import apps
 from miniapps.drivers.descriptor import Balancing
 from miniapps.parameters import require
-from miniapps.workbench.arguments import add_app_options, add_options
+from miniapps.workbench.arguments import add_app_options, add_kinds, add_options
 from miniapps.workbench.exit_status import VALID
-from miniapps.workbench.parser import chosen
 from miniapps.workbench.run.spec import RunSpec
 from miniapps.workbench.run.writable import check_writable
 
@@ -36,18 +34,7 @@ EXAMPLES = """examples:
 def add_commands(parser: Any, arguments: Sequence[str]) -> None:
     """Add the kinds of prediction, and the other commands."""
     parser.epilog = EXAMPLES
-    commands = parser.add_subparsers(title="kinds", required=True, metavar="KIND", dest="kind")
-    names = apps.names()
-    wanted = [word for word in arguments if word in names][:1]
-    for kind in chosen([*KINDS], arguments, 1):
-        one = commands.add_parser(kind, help=KINDS[kind], allow_abbrev=False)
-        of_apps = one.add_subparsers(title="apps", required=True, metavar="APP", dest="app")
-        for name in chosen(names, arguments, 2):
-            help = f"miniapps model {kind} {name} --help lists its options"
-            app = of_apps.add_parser(name, help=help, allow_abbrev=False)
-            if name in wanted:
-                _add_prediction(app, apps.load(name).Problem)
-            app.set_defaults(command=_predict)
+    commands = add_kinds(parser, KINDS, arguments, _add_prediction, command=_predict)
     if arguments[1:2] and arguments[1] in KINDS:
         return
     _add_check(commands)

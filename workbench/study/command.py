@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from miniapps import apps
 from miniapps.parameters import require
-from miniapps.workbench.arguments import add_app_options
+from miniapps.workbench.arguments import add_app_options, add_kinds
 from miniapps.workbench.exit_status import VALID
-from miniapps.workbench.parser import Prints, chosen
+from miniapps.workbench.parser import Prints
 from miniapps.workbench.run.spec import RunSpec
 from miniapps.workbench.run.writable import check_writable
 from miniapps.workbench.study.options import (
@@ -51,20 +50,7 @@ def add_commands(parser: Any, arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--list", action=Prints, const=print_studies, help="the studies that come with it"
     )
-    commands = parser.add_subparsers(title="kinds", required=True, metavar="KIND", dest="kind")
-    names = apps.names()
-    wanted = [word for word in arguments if word in names][:1]
-    for kind in chosen([*KINDS], arguments, 1):
-        one = commands.add_parser(kind, help=KINDS[kind], allow_abbrev=False)
-        of_apps = one.add_subparsers(title="apps", required=True, metavar="APP", dest="app")
-        for name in chosen(names, arguments, 2):
-            help = f"miniapps study {kind} {name} --help lists its options"
-            app = of_apps.add_parser(name, help=help, allow_abbrev=False)
-            if name in wanted:
-                problem = apps.load(name).Problem
-                add_study_options(app, problem)
-                add_app_options(app, problem)
-            app.set_defaults(command=_study, starts_runs=True)
+    commands = add_kinds(parser, KINDS, arguments, _add_options, command=_study, starts_runs=True)
     if arguments[1:2] and arguments[1] in KINDS:
         return
     _add_comm(commands)
@@ -72,6 +58,12 @@ def add_commands(parser: Any, arguments: Sequence[str]) -> None:
     _add_noise(commands)
     _add_export(commands)
     _add_collect(commands)
+
+
+def _add_options(parser: Any, problem: Any) -> None:
+    """Add the options of a study of an app."""
+    add_study_options(parser, problem)
+    add_app_options(parser, problem)
 
 
 def _study(options: argparse.Namespace, runtime: list[str]) -> int:
