@@ -264,6 +264,115 @@ def test_the_formula_is_that_of_each_block(
     assert formula.predicted(own, asked) == pytest.approx(by_hand(own, asked, loads), rel=1e-9)
 
 
+@pytest.mark.parametrize("boundary", ["periodic", "zero"])
+def test_each_pe_pays_for_the_messages_of_its_own_blocks(boundary: str) -> None:
+    """Catches messages across an end of the domain, and PEs inside that send as those at an end."""
+    own = dataclasses.replace(known(**HOSTS), pes_per_host=2)
+    problem = problem_of("jacobi2d", size=(60, 60), time_tile=2, boundary=boundary)
+    asked = Situation("jacobi2d", problem, Case("charm", 12, 2), pe_grid=(4, 3))
+    layout, found = asked.layout, formula.counts(own, asked)
+    flows = apps.load("jacobi2d").loads(problem, layout, 0).flows
+    sent = dict.fromkeys(itertools.product(range(12), machine.WHERE), 0.0)
+    for index in layout.indices():
+        for flow in flows:
+            for peer in layout.peers(index, [flow.edge]).values():
+                pe, there = layout.pe(index), layout.pe(peer.block)
+                where = "inside" if pe == there else "between" if pe // 2 == there // 2 else "hosts"
+                sent[pe, where] += flow.per_step
+    for (pe, where), messages in sent.items():
+        name = found.names.index(f"driver.charm.message_{where}_s")
+        assert found.runtime[0, pe, name] == messages, (pe, where)
+
+
+@pytest.mark.parametrize(("parts", "grid"), [(4, None), (6, (2, 3))])
+def test_a_driver_with_one_pe_has_every_part_as_a_block(
+    parts: int, grid: tuple[int, ...] | None
+) -> None:
+    """Catches a serial run that pays for fewer or more blocks than its parts, or for PEs."""
+    asked = Situation("jacobi2d", problem_of("jacobi2d"), Case("serial", parts=parts), pe_grid=grid)
+    found = formula.counts(known(), asked)
+    runtime = found.runtime[0, :, found.names.index("driver.serial.block_s")]
+    assert (runtime.tolist(), found.odf) == ([parts], parts)
+
+
+def test_an_app_without_loads_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a traceback where the app of a user does not say what its blocks compute."""
+    monkeypatch.delattr(apps.load("echo"), "loads")
+    with pytest.raises(InputError, match="APP echo: has no loads, which the model needs"):
+        formula.counts(known(), Situation("echo", problem_of("echo"), Case("serial")))
+
+
+# Loads that change -------------------------------------------------------------------------------
+
+SAMPLED = [15, 25, 35, 45, 55, 65, 75, 85]  # of 80 steps after 10 of warm-up
+
+
+def multiply_loads(monkeypatch: pytest.MonkeyPatch, app: str, by: dict[int, float]) -> list[int]:
+    """Multiply the work of an app in some steps; returns the steps asked for, as they come."""
+    module, asked = apps.load(app), []
+    plain = module.loads
+
+    def loads(problem: Any, layout: Any, step: int) -> Loads:
+        asked.append(step)
+        found = plain(problem, layout, step)
+        units = {kind: units * by.get(step, 1.0) for kind, units in found.units.items()}
+        return dataclasses.replace(found, units=units)
+
+    monkeypatch.setattr(module, "loads", loads)
+    return asked
+
+
+def test_loads_are_taken_in_the_middle_of_equal_parts_of_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Catches loads of the warm-up, or of steps after the end."""
+    asked = multiply_loads(monkeypatch, "jacobi2d", {})
+    problem = problem_of("jacobi2d", size=(200, 200))
+    formula.counts(known(), Situation("jacobi2d", problem, Case("serial"), 80, 10))
+    assert asked == SAMPLED
+
+
+@pytest.mark.parametrize("step", SAMPLED)
+def test_a_load_that_differs_in_a_part_of_the_run_counts_for_that_part(
+    step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a change that is not seen because the first and the last step are alike."""
+    problem = problem_of("jacobi2d", size=(200, 200))
+    asked = Situation("jacobi2d", problem, Case("serial"), 80, 10)
+    plain = formula.predicted(known(), asked)
+    work = formula.counts(known(), asked)
+    compute = float((work.compute @ formula.values(known(), work.names))[0, 0])
+    multiply_loads(monkeypatch, "jacobi2d", {step: 3.0})
+    more = formula.predicted(known(), asked) - plain
+    assert more == pytest.approx(2 * compute / 8, rel=1e-9)
+
+
+def test_a_load_before_the_first_load_balancing_step_is_not_balanced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Catches balancing in the step before its first, or not in its first, when loads change."""
+    own = known(**{"balancing.kept": 1e-9, "balancing.Greedy": 1e-12})
+
+    def seconds(first: int, balancer: str | None = "Greedy") -> float:
+        problem = problem_of("leanmd", cells=(8, 8, 8), gradient=_gradient())
+        case = Case("charm", 2, 8, balancer, 200 if balancer else 0)
+        return formula.predicted(own, Situation("leanmd", problem, case, 80, 10, first))
+
+    plain, even = seconds(11, None), seconds(11)
+    assert plain > 1.1 * even
+    for first, before in [(11, 0), (15, 0), (16, 1), (55, 4), (56, 5), (86, 8)]:
+        expected = (before * plain + (8 - before) * even) / 8
+        assert seconds(first) == pytest.approx(expected, rel=1e-9), first
+    multiply_loads(monkeypatch, "leanmd", dict.fromkeys(SAMPLED, 3.0))
+    heavy = seconds(11, None)
+    monkeypatch.undo()
+    multiply_loads(monkeypatch, "leanmd", {15: 3.0, 25: 3.0})
+    assert seconds(30) == pytest.approx((2 * heavy + 6 * even) / 8, rel=1e-9)
+
+
+# Hidden latency, and load balancing --------------------------------------------------------------
+
+
 def test_over_decomposition_hides_latency_until_blocks_cost_more() -> None:
     """Catches latency that is hidden by one block, by too much, or by nothing."""
     own = known(**HOSTS | {"driver.charm.latency_s": 2e-3})
@@ -334,6 +443,32 @@ def test_balancing_evens_out_and_is_paid() -> None:
     assert balanced(own, 100_000) == pytest.approx(plain)
 
 
+def test_balancing_in_each_step_is_paid_in_each_step() -> None:
+    """Catches a shortest period of more than one step."""
+    free, paid = (known(**{"balancing.Greedy": cost}) for cost in (1e-12, 1e-3))
+    cost = balanced(paid, 1, first=1) - balanced(free, 1, first=1)
+    assert cost == pytest.approx(8e-3, rel=1e-6)  # 8 blocks of a PE
+
+
+def test_a_balancer_that_keeps_everything_loses_only_its_cost() -> None:
+    """Catches a draw of the costs by which balancing makes loads worse than they were."""
+    problem = problem_of("leanmd", cells=(8, 8, 8), gradient=_gradient())
+    own = known(**{"balancing.kept": 3.0, "balancing.Greedy": 1e-3})
+    plain = formula.predicted(own, Situation("leanmd", problem, Case("charm", 2, 8)))
+    assert balanced(own, 10, first=1) == pytest.approx(plain + 8e-3 / 10, rel=1e-6)
+
+
+def test_balancing_does_not_hide_the_longest_wait() -> None:
+    """Catches a balanced step in which all PEs wait as short as the one without another host."""
+    own = dataclasses.replace(known(**HOSTS | {"balancing.Greedy": 1e-12}), pes_per_host=2)
+    problem = problem_of("jacobi2d", size=(400, 100), time_tile=1)
+    plain, moved = (
+        formula.predicted(own, Situation("jacobi2d", problem, case, lb_first=1, pe_grid=(4, 1)))
+        for case in (Case("charm", 4, 1), Case("charm", 4, 1, "Greedy", 5))
+    )
+    assert moved == pytest.approx(plain, rel=1e-6)
+
+
 def test_balancing_cannot_split_a_block() -> None:
     """Catches a gain beyond the heaviest block: one block per PE has nothing to move."""
     own = known(**{"balancing.kept": 1e-9, "balancing.Greedy": 1e-12})
@@ -349,7 +484,7 @@ def test_a_cost_that_is_missing_is_named() -> None:
     """Catches a message between hosts that costs nothing because it was never measured."""
     asked = Situation("jacobi2d", problem_of("jacobi2d"), Case("mpi", 8))
     with pytest.raises(InputError, match="has no cost driver.mpi.message_hosts_s"):
-        formula.predicted(known(), asked)
+        formula.counts(known(), asked)
 
 
 # Fits to synthetic machines ----------------------------------------------------------------------

@@ -28,6 +28,9 @@ NUMBERS = (  # times, units, statistics and figures, which only tests try
             *("joined", "runner", "statistics", "tables"),
         )
     ),
+    "workbench/model/formula.py",
+    "workbench/replay/predict.py",
+    "workbench/reproduce/predicates.py",
     "workbench/show/*.py",
     "workbench/study/comm/series.py",
     "communication/timing.py",

@@ -20,6 +20,7 @@ Loads that change are taken at `SAMPLES` steps of the run.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -76,11 +77,11 @@ class Situation:
 
 @dataclass(frozen=True)
 class Counts:
-    """The counts of one situation at some steps: samples S, PEs P, blocks B, costs K.
+    """The counts of one situation: sampled steps S, or 1 if all are alike; PEs P, costs K.
 
     ``compute`` (S, P, K), ``runtime`` (S, P, K), ``latency`` (S, P, K): per PE and cost, how often
-    it is paid; ``blocks`` (S, B, K): the compute of each block; ``before`` (S,): whether the sample
-    is before the first load-balancing step.
+    it is paid; ``blocks`` (S, blocks, K): the compute of each block, if load is balanced;
+    ``before`` (SAMPLES,): whether the sampled step is before the first load-balancing step.
     """
 
     names: tuple[str, ...]
@@ -106,7 +107,7 @@ class Counts:
         gained, paid = self.balance(costs)
         balanced = add(compute.max(1) - gained, runtime.max(1)) + exposed.max(1)
         balanced = balanced + paid / self.period
-        before = self.before.reshape(-1, *[1] * (plain.ndim - 1))
+        before = self.before.reshape(len(self.before), *[1] * (plain.ndim - 1))
         return np.where(before, plain, balanced).mean(0)
 
     def balance(self, costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -132,18 +133,12 @@ def counts(machine: Machine, asked: Situation) -> Counts:
     require(hasattr(module, "loads"), "APP", asked.app, "has no loads, which the model needs")
     layout = asked.layout
     problem = asked.problem.prepared(layout, "cpu")
-    found = [module.loads(problem, layout, step) for step in _steps(module, problem, layout, asked)]
-    sampled = _sampled_steps(asked) if len(found) > 1 else [asked.warmup]
+    steps = _sampled_steps(asked)
     table = _Table(machine, asked, layout)
-    for loads in found:
+    for loads in _distinct([module.loads(problem, layout, step) for step in steps]):
         table.add(loads)
     first = asked.lb_first or asked.case.lb_period
-    share = np.array([step < first for step in sampled])
-    if asked.case.balancer and len(found) == 1:  # the same load: one sample before, others after
-        before = min(SAMPLES, round(SAMPLES * max(0, first - asked.warmup) / asked.steps))
-        share = np.arange(SAMPLES) < before
-        table.repeat(SAMPLES)
-    return table.counts(share)
+    return table.counts(np.array([step < first for step in steps]))
 
 
 def _sampled_steps(asked: Situation) -> list[int]:
@@ -151,12 +146,11 @@ def _sampled_steps(asked: Situation) -> list[int]:
     return [asked.warmup + int((n + 0.5) * asked.steps / SAMPLES) for n in range(SAMPLES)]
 
 
-def _steps(module: Any, problem: Any, layout: Layout, asked: Situation) -> list[int]:
-    """The steps at which to look at the loads: one if they do not change."""
-    sampled = _sampled_steps(asked)
-    first, last = (module.loads(problem, layout, step).units for step in (sampled[0], sampled[-1]))
-    same = all(np.array_equal(first[kind], last[kind]) for kind in first)
-    return sampled[:1] if same else sampled
+def _distinct(found: list[Loads]) -> list[Loads]:
+    """The loads of several steps, or only one if no step differs from the one before it."""
+    pairs = itertools.pairwise(found)
+    same = all(np.array_equal(a.units[kind], b.units[kind]) for a, b in pairs for kind in a.units)
+    return found[:1] if same else found
 
 
 class _Table:
@@ -177,7 +171,7 @@ class _Table:
         """Add the counts of one step."""
         asked, app = self.asked, self.asked.app
         sharing = min(self.pes, self.machine.pes_per_host)
-        memory = self.summed(loads.memory).reshape(-1)[self.pe_of]
+        memory = self.summed(loads.memory)[self.pe_of]
         blocks = {
             kernel(app, kind): units
             * self.machine.slowdown(app, kind, memory, loads.sweeps, sharing)
@@ -199,16 +193,13 @@ class _Table:
             driver(of, LATENCY_HOSTS): rounds[2],
         }
         compute = {name: self.summed(units) for name, units in blocks.items()}
-        row = {"compute": compute, "runtime": runtime, "latency": latency, "blocks": blocks}
+        of_blocks = blocks if asked.case.balancer else {}
+        row = {"compute": compute, "runtime": runtime, "latency": latency, "blocks": of_blocks}
         for part in row.values():
             for name in [name for name, amount in part.items() if not np.any(amount)]:
                 del part[name]
             self.names += [name for name in part if name not in self.names]
         self.rows.append(row)
-
-    def repeat(self, times: int) -> None:
-        """Have the only row several times."""
-        self.rows = self.rows * times
 
     def summed(self, of_blocks: np.ndarray) -> np.ndarray:
         """Sums over the blocks of each PE: (P,)."""
@@ -222,9 +213,8 @@ class _Table:
         exists = np.ones(self.layout.grid, bool)
         for axis, step in enumerate(edge):
             if step and not self.layout.periodic[axis]:
-                at = [slice(None)] * len(edge)
-                at[axis] = slice(-1, None) if step > 0 else slice(0, 1)
-                exists[tuple(at)] = False
+                end = {-1: 0, 1: -1}[step]  # beyond these blocks there are none
+                np.moveaxis(exists, axis, 0)[end] = False
         same = there == self.pe_of
         near = host == self.host_of
         kinds = (same, ~same & near, ~near)
@@ -242,8 +232,6 @@ class _Table:
             part: np.stack([self._matrix(row[part]) for row in self.rows])
             for part in ("compute", "runtime", "latency", "blocks")
         }
-        many = case.balancer is not None
-        arrays["blocks"] = arrays["blocks"] if many else arrays["blocks"][:, :0]
         return Counts(
             tuple(self.names), self.pe_of.size // self.pes, **arrays, before=before,
             balancer=case.balancer, period=max(1, case.lb_period),
@@ -251,7 +239,7 @@ class _Table:
         )  # fmt: skip
 
     def _matrix(self, part: dict[str, np.ndarray]) -> np.ndarray:
-        rows = max((amount.size for amount in part.values()), default=self.pes)
+        rows = next((amount.size for amount in part.values()), self.pes)  # all have as many
         found = np.zeros((rows, len(self.names)))
         for name, amount in part.items():
             found[:, self.names.index(name)] = amount.ravel()
