@@ -39,6 +39,8 @@ class BaseProblem:
     unit: ClassVar[str] = "points"  # of `work` and of the rate
     last_axis_cut: ClassVar[float] = STRIDED  # relative cost of cutting a PE's part across it
     variants: ClassVar[tuple[Variant, ...]] = ()  # must not change the answer; for `verify`
+    # Fields of `tiny` with which `verify` solves variants that have several kinds of blocks.
+    tiny_of_kinds: ClassVar[dict[str, Any]] = {}
     quantities: ClassVar[dict[str, Quantity]] = {}  # what each named `Piece` of the state is
     only_output: ClassVar[tuple[str, ...]] = ()  # fields that change what is written, no result
     needs_output: ClassVar[tuple[str, ...]] = ()  # fields that concern the output file only

@@ -43,11 +43,11 @@ from miniapps.drivers.job import Job
 from miniapps.drivers.outcome import Outcome, hashed
 from miniapps.kernels.state_hash import digest
 from miniapps.workbench.cli import main, spec_of
-from miniapps.workbench.run import batch, launch, scratch
+from miniapps.workbench.run import batch, launch, scratch, warm
 from miniapps.workbench.run.cases import Case
 from miniapps.workbench.run.processes import SHARED
 from miniapps.workbench.run.progress_file import NoProgressFile, ProgressFile
-from miniapps.workbench.selftest import faults, warm
+from miniapps.workbench.selftest import faults
 from miniapps.workbench.selftest.faulty import FaultySpec
 from miniapps.workbench.study.plan import NO_BALANCING, Study
 

@@ -13,8 +13,8 @@ import kills
 import pytest
 import support
 
+from miniapps.workbench.run import stub
 from miniapps.workbench.run.processes import process_state, words_of
-from miniapps.workbench.selftest import stub
 
 LONG = "--size 400x400 --time-tile 1 --steps 10000000"
 COMMANDS = {

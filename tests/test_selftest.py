@@ -22,11 +22,11 @@ from miniapps import apps, drivers, grid_faults
 from miniapps.faults import ACTED, Fault, replaced
 from miniapps.parameters import InputError
 from miniapps.workbench.exit_status import VALID, WRONG
-from miniapps.workbench.run import batch, launch
+from miniapps.workbench.run import batch, launch, warm
 from miniapps.workbench.run.host_processes import HostProcesses
 from miniapps.workbench.run.processes import SHARED, process_state, shared_files
 from miniapps.workbench.run.progress_file import ProgressFile
-from miniapps.workbench.selftest import command, faults, trials, warm
+from miniapps.workbench.selftest import command, faults, trials
 from miniapps.workbench.selftest.command import Asked, append
 from miniapps.workbench.selftest.trials import Found, Trial, solve_here
 

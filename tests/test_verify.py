@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import skips
 from miniapps import apps
 from miniapps.echo.block import EchoBlock
 from miniapps.workbench import verify
-from miniapps.workbench.run import batch
+from miniapps.workbench.run import batch, launch
 from miniapps.workbench.run.cases import Case, spec_of
 
 
@@ -27,10 +28,10 @@ def test_every_case_can_be_run(app: str) -> None:
 def results(monkeypatch: pytest.MonkeyPatch, result: Callable[[int, Any], Any]) -> None:
     """Let runs end as ``result`` says, by their number and spec."""
 
-    def solve_all(specs: list[Any]) -> list[Any]:
+    def solve_all(specs: list[Any], device: str) -> list[Any]:
         return [result(number, spec) for number, spec in enumerate(specs)]
 
-    monkeypatch.setattr(verify.batch, "solve_all", solve_all)
+    monkeypatch.setattr(verify, "solve_all", solve_all)
     monkeypatch.setattr(verify, "resumed", lambda app, device: [])
 
 
@@ -90,6 +91,61 @@ def test_a_gpu_is_compared_with_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None
     results(monkeypatch, lambda number, device: valid("right" if device == "cpu" else "wrong"))
     assert verify.verify(["echo"], full=False, device="gpu") == 1
     assert devices[0] == "cpu" and set(devices[1:]) == {"gpu"} and len(devices) > 15
+
+
+def test_several_kinds_of_blocks_are_compared_on_the_smaller_problem(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Catches a run of pairs of cells whose bits differ from those of blocks, and passes."""
+    sizes: dict[tuple[str, str], set[tuple[int, ...]]] = {}
+    wrong: set[str] = set()
+
+    def result(number: int, spec: Any) -> Any:
+        problem = spec.problem
+        sizes.setdefault((spec.driver, problem.decomposition), set()).add(problem.lattice)
+        other = problem.decomposition == "pairs" and spec.driver in wrong
+        return valid("other" if other else f"{problem.lattice}")
+
+    results(monkeypatch, result)
+    assert verify.verify(["leanmd"], full=False) == 0
+    small = {"pairs": {(6, 4, 4)}, "blocks": {(6, 4, 4), (12, 4, 4)}}
+    for driver in ("serial", "sim"):
+        assert {kind: sizes[driver, kind] for kind in small} == small
+    for driver, kind in sizes:
+        wrong = {driver} if kind == "pairs" else set()
+        assert verify.verify(["leanmd"], full=False) == bool(wrong)
+    cases = verify.cases(apps.load("leanmd").Problem.variants, full=False)
+    first = [case for case, where in verify.on_device(cases, "gpu") if where == "cpu"]
+    assert [case.smaller for case in first] == [False, True]
+
+
+def test_each_drivers_smallest_launch_starts_its_pes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a driver all of whose PEs are forked, GPUs in forked PEs, and results in disorder."""
+    forking, calls = False, []
+
+    @contextmanager
+    def started(short: list[Any]) -> Iterator[list[str]]:
+        nonlocal forking
+        assert {spec.app for spec in short} == {"echo"}
+        forking = True
+        yield ["program"]
+        forking = False
+
+    def solve_all(specs: list[Any]) -> list[Any]:
+        calls.extend((spec.driver, spec.pes, forking) for spec in specs)
+        assert forking == (launch.pe_program() == ["program"])
+        return list(specs)
+
+    monkeypatch.setattr(verify.warm, "started", started)
+    monkeypatch.setattr(verify.batch, "solve_all", solve_all)
+    specs = [spec_of("echo", case, "tiny") for case in verify.cases((), full=False)]
+    assert verify.solve_all(specs[::-1], "cpu") == specs[::-1]
+    assert {pes for driver, pes, forked in calls if driver == "mpi" and not forked} == {1}
+    assert {pes for driver, pes, forked in calls if driver == "mpi" and forked} == {2, 3, 4, 6}
+    assert {driver for driver, _, forked in calls if not forked} == {s.driver for s in specs}
+    calls.clear()
+    verify.solve_all(specs, "gpu")
+    assert not any(forked for _, _, forked in calls) and len(calls) == len(specs)
 
 
 def test_few_launches_make_all_runs() -> None:

@@ -20,10 +20,11 @@ from miniapps import apps, drivers
 from miniapps.drivers.descriptor import Driver
 from miniapps.problem import Variant
 from miniapps.workbench.exit_status import VALID, WRONG
-from miniapps.workbench.run import batch
+from miniapps.workbench.run import batch, launch, warm
 from miniapps.workbench.run.cases import Case, spec_of
 from miniapps.workbench.run.checkpoint import offers_checkpoints
 from miniapps.workbench.run.scratch import scratch_folder
+from miniapps.workbench.run.spec import RunSpec
 
 COUNTS = (1, 2, 3, 4, 6)  # of ranks with one block each, or of blocks in one process
 PES = (1, 2, 3)  # with several blocks on each
@@ -38,8 +39,9 @@ def cases(variants: Sequence[Variant], full: bool) -> Iterator[Case]:
     """The cases of a problem; its variants take turns where all combinations would be too many.
 
     Every driver runs all rank counts, PEs x ODFs, balancers x periods and variants that it
-    supports; one that differs from another in its transport alone has three ranks. ``full`` adds
-    every balancer with every variant, most of them on three PEs.
+    supports; one that differs from another in its transport alone has three ranks. Several kinds of
+    blocks are compared with the first variant on a smaller problem. ``full`` adds every balancer
+    with every variant, most of them on three PEs.
     """
     every: list[Variant | None] = list(variants) or [None]
     plain = [variant for variant in every if variant is None or not variant.several_kinds]
@@ -48,7 +50,9 @@ def cases(variants: Sequence[Variant], full: bool) -> Iterator[Case]:
         if driver.one_pe:
             yield from (Case(driver.name, parts=n, variant=next(plain_turn)) for n in COUNTS)
             # Each cell is a block, whatever the number of parts.
-            yield from (Case(driver.name, variant=variant) for variant in every[len(plain) :])
+            for variant in every[len(plain) :]:
+                yield Case(driver.name, parts=2, variant=plain[0], smaller=True)
+                yield Case(driver.name, variant=variant, smaller=True)
         elif driver.like:
             yield Case(driver.name, PES[-1], variant=next(plain_turn))
         elif not driver.over_decomposition:
@@ -73,8 +77,8 @@ def _over_decomposed(
         yield Case(driver.name, 2, 4, balancer, period, next(turn))
     some = [pair for pair in balancing if full or pair[1] == PERIOD_OF_KINDS]
     for variant in every[len(plain) :] if driver.several_kinds else ():
-        yield Case(driver.name, PES[-1], variant=variant)
-        yield from (Case(driver.name, 2, 1, *pair, variant) for pair in some)
+        yield Case(driver.name, PES[-1], variant=variant, smaller=True)
+        yield from (Case(driver.name, 2, 1, *pair, variant, smaller=True) for pair in some)
     if full:
         for (balancer, period), variant in itertools.product(balancing, plain):
             yield Case(driver.name, 3, 8, balancer, period, variant)
@@ -89,20 +93,20 @@ def verify(asked: list[str], full: bool, device: str = "cpu") -> int:
         for case, where in on_device(cases(apps.load(app).Problem.variants, full), device)
     ]
     specs = [spec_of(app, case, "tiny", device=where) for app, case, where in runs]
-    results = zip(runs, batch.solve_all(specs), strict=True)
+    results = zip(runs, solve_all(specs, device), strict=True)
     wrong = 0
     for app, mine in itertools.groupby(results, key=lambda found: found[0][0]):
         table = Table("case", "state", "result", title=app)
-        expected = None
+        expected: dict[bool, str] = {}  # by whether the problem is the smaller one
         rows = [
-            (str(case) if where == device else f"{case}, on the {where}", found)
+            (str(case) if where == device else f"{case}, on the {where}", case.smaller, found)
             for (_, case, where), found in mine
         ]
-        for shown, found in (*rows, *resumed(app, device)):
+        for shown, smaller, found in (*rows, *resumed(app, device)):
             state, result = described(found)
-            expected = expected or state
-            if result == "ok" and state != expected:
-                result = f"differs from {expected[:12]}"
+            right = expected.setdefault(smaller, state)
+            if result == "ok" and state != right:
+                result = f"differs from {right[:12]}"
             wrong += result != "ok"
             table.add_row(shown, state[:12], result, style=None if result == "ok" else "red")
         console.print(table)
@@ -114,15 +118,48 @@ def verify(asked: list[str], full: bool, device: str = "cpu") -> int:
     return WRONG if wrong else VALID
 
 
+def solve_all(specs: Sequence[RunSpec], device: str) -> list[batch.Result]:
+    """The result of each run, in order, on the CPU or on the GPU.
+
+    The PEs of each driver's smallest launches are started as those of any run. All others are
+    forked from a process that has loaded the kernels, which a GPU does not allow.
+    """
+    smallest: dict[str, int] = {}
+    for spec in specs:
+        smallest[spec.driver] = min(spec.pes, smallest.get(spec.driver, spec.pes))
+    forked = [
+        number
+        for number, spec in enumerate(specs)
+        if device == "cpu" and spec.pes > smallest[spec.driver]
+    ]
+    started = sorted({*range(len(specs))}.difference(forked))
+    results = dict(zip(started, batch.solve_all([specs[n] for n in started]), strict=True))
+    if forked:
+        short = warming(sorted({spec.app for spec in specs}))
+        with warm.started(short) as program, launch.pes_started_by(program):
+            found = batch.solve_all([specs[number] for number in forked])
+        results |= zip(forked, found, strict=True)
+    return [results[number] for number in range(len(specs))]
+
+
+def warming(asked: list[str]) -> list[RunSpec]:
+    """A run in one process of every app, which loads its kernels."""
+    return [spec_of(app, Case(drivers.names()[0], parts=2), "tiny") for app in asked]
+
+
 def on_device(cases: Iterable[Case], device: str) -> Iterator[tuple[Case, str]]:
-    """The cases with their device; on a GPU, the simplest case on the CPU comes first."""
+    """The cases with their device; on a GPU, the simplest of each problem on the CPU come first."""
+    every = list(cases)
     if device != "cpu":
-        yield Case(drivers.names()[0]), "cpu"
-    yield from ((case, device) for case in cases)
+        for smaller in sorted({case.smaller for case in every}):
+            yield Case(drivers.names()[0], smaller=smaller), "cpu"
+    yield from ((case, device) for case in every)
 
 
-def resumed(app: str, device: str) -> Iterator[tuple[str, batch.Result]]:
-    """A run that writes a checkpoint, and one that goes on from it, each in words with its result.
+def resumed(app: str, device: str) -> Iterator[tuple[str, bool, batch.Result]]:
+    """A run that writes a checkpoint, and one that goes on from it: in words, and its result.
+
+    The second of three values is whether it has the smaller problem, as no such run has.
 
     Nothing if the app does not offer checkpoints.
     """
@@ -134,11 +171,12 @@ def resumed(app: str, device: str) -> Iterator[tuple[str, batch.Result]]:
         half = (usual.warmup + usual.steps) // 2 + 1  # one checkpoint, half way
         yield (
             f"{two}, with a checkpoint",
+            False,
             batch.solve(replace(usual, checkpoint=file, checkpoint_every=half)),
         )
         if file.exists():
             after = replace(spec_of(app, three, "tiny", device=device), resume=file)
-            yield f"{three}, from that checkpoint", batch.solve(after)
+            yield f"{three}, from that checkpoint", False, batch.solve(after)
 
 
 def described(found: batch.Result) -> tuple[str, str]:

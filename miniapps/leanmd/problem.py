@@ -88,6 +88,7 @@ class LeanmdProblem(BaseProblem):
         Variant("decomposition", "blocks"),
         Variant("decomposition", "pairs", several_kinds=True),
     )
+    tiny_of_kinds: ClassVar[dict[str, Any]] = {"lattice": (6, 4, 4)}  # 540 blocks, not 1215
     presets: ClassVar[dict[str, dict[str, Any]]] = PRESETS
 
     lattice: tuple[int, ...] = parameter(

@@ -16,7 +16,8 @@ from miniapps.workbench.run.spec import RunSpec, driver_options
 class Case:
     """A configuration: driver, PEs, decomposition, load balancing, and a variant of the app.
 
-    ``parts``: the number of parts of the domain under a driver with one PE.
+    ``parts``: the number of parts of the domain under a driver with one PE; ``smaller``: whether
+    the problem is the one on which several kinds of blocks are compared.
     """
 
     driver: str
@@ -26,6 +27,7 @@ class Case:
     lb_period: int = 0
     variant: Variant | None = None
     parts: int = 1
+    smaller: bool = False
 
     @property
     def can(self) -> Driver:
@@ -63,7 +65,8 @@ class Case:
     def __str__(self) -> str:
         parts = counted(self.parts, "part") if self.parts > 1 else ""
         pes = "" if self.can.one_pe else counted(self.pes, "PE")
-        named = (self.configuration, pes, parts, str(self.variant or ""))
+        size = "smaller" if self.smaller else ""
+        named = (self.configuration, pes, parts, str(self.variant or ""), size)
         return ", ".join(filter(None, named))
 
 
@@ -79,7 +82,7 @@ def spec_of(
     module = apps.load(app)
     values: dict[str, Any] = dict(module.Problem.presets[preset])
     usual_steps, warmup = values.pop("steps"), values.pop("warmup")
-    problem = module.Problem(**values)
+    problem = module.Problem(**values | (module.Problem.tiny_of_kinds if case.smaller else {}))
     if case.variant:
         problem = replace(problem, **{case.variant.field: case.variant.value})
     asked = {"steps": steps or usual_steps, "warmup": warmup, "device": device}

@@ -19,11 +19,11 @@ from miniapps.drivers.descriptor import Driver
 from miniapps.faults import Fault
 from miniapps.parameters import InputError
 from miniapps.problem import Variant
-from miniapps.workbench.run import batch, launch
+from miniapps.workbench.run import batch, launch, warm
 from miniapps.workbench.run.cases import Case
 from miniapps.workbench.run.processes import end_with
 from miniapps.workbench.run.stall import IDLE, STALLED
-from miniapps.workbench.selftest import faults, simulated, warm
+from miniapps.workbench.selftest import faults, simulated
 from miniapps.workbench.selftest.faulty import APPLIED, FaultySpec
 
 STEPS, WARMUP = 8, 2  # where the app does not ask for others

@@ -21,12 +21,11 @@ from pathlib import Path
 
 from miniapps import apps, kernels
 from miniapps.workbench.exit_status import FAILED, VALID
-from miniapps.workbench.run import batch, launch
+from miniapps.workbench.run import batch, launch, stub
 from miniapps.workbench.run.processes import end_with
 from miniapps.workbench.run.progress_file import FORKED
 from miniapps.workbench.run.scratch import scratch_folder
 from miniapps.workbench.run.spec import RunSpec
-from miniapps.workbench.selftest import stub
 
 RUNS = ".pickle"
 READY = b"ready\n"  # the first line that the warm process prints
