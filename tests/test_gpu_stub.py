@@ -26,14 +26,6 @@ from test_gpu_layers import all_passed, pytest_of
 RUN_S = 280.0
 RUNS = [run for run in gpu_runs.RUNS if run.app in of_day.with_kernels()]
 RACES = "races"
-COMPILE = """
-import sys
-from miniapps import kernels
-from miniapps.devices import backend
-backend.get("gpu")
-for app in sys.argv[1:]:
-    kernels.load(app, "gpu")
-"""
 
 
 # What numba's cache on disk finds a kernel by, besides its code: the variables it closes over.
@@ -69,15 +61,11 @@ def records(
 ) -> dict[str, dict[str, Any]]:
     """The records of `gpu_runs` and of the same problems under serial, by their arguments.
 
-    One process compiles the kernels first: else both PEs of a run would, at the same moment.
+    A kernel is compiled by the first process that needs it: others wait (see `emulation.alone`).
     """
-    apps = {run.app for run in RUNS}
     runs = [*(run.problem for run in RUNS), *(" ".join(run.words) for run in RUNS)]
 
     def make(folder: Path) -> None:
-        command = [support.BIN / "python", "-c", COMPILE, *apps]
-        done = support.execute(command, RUN_S, environment)
-        assert done.returncode == 0, done.stderr
         checked = {"MINIAPPS_CUDA_TOOLKIT": "races:Checked", "MINIAPPS_RACES": str(folder / RACES)}
         records = support.records_of(runs, RUN_S, environment | checked)
         (folder / RACES).touch()

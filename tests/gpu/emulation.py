@@ -30,7 +30,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
@@ -45,6 +45,7 @@ from miniapps.devices.cuda.toolkit import Launcher, Simulator
 
 FOLDER = Path(__file__).parent / "__pycache__" / "emulated"
 GRID_MOST, BLOCK_MOST, THREADS_MOST = (2**31 - 1, 65535, 65535), (1024, 1024, 64), 1024
+Sizes = tuple[int, int, int]  # along x, y and z
 COMPARED_THREADS = 1024  # of a launch that runs in the simulator too
 TYPES: dict[Any, Any] = {}  # of arrays, by dtype, dimensions and flags
 UNWRITTEN = 0x7F  # in every byte of shared memory at first
@@ -387,8 +388,7 @@ class Emulated:
 
     def launch(self, blocks: Any, threads: Any, arguments: tuple[Any, ...]) -> None:
         """Run all threads. Raises TypeError, ValueError for a grid, IndexError, RuntimeError."""
-        grid, block = _three(blocks), _three(threads)
-        _check(grid, block)
+        grid, block = _checked(_three(blocks), _three(threads))
         if any(isinstance(argument, np.ndarray) for argument in arguments):
             raise TypeError(f"{self.function.__qualname__}: an array of the host")
         given = [self.on_host(argument) for argument in arguments]
@@ -428,22 +428,24 @@ def _type_of(array: np.ndarray) -> Any:
     return TYPES[key]
 
 
-def _three(sizes: Any) -> tuple[int, int, int]:
+def _three(sizes: Any) -> Sizes:
     """Sizes of a grid or a block along x, y, z."""
     sizes = (sizes,) if isinstance(sizes, int | np.integer) else tuple(sizes)
     x, y, z = (*map(int, sizes), 1, 1)[:3]
     return x, y, z
 
 
-def _check(grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
-    """Raise ValueError for a grid that no GPU takes."""
+@cache
+def _checked(grid: Sizes, block: Sizes) -> tuple[Sizes, Sizes]:
+    """Return a grid and a block. Raises ValueError if no GPU takes them."""
     fits = all(0 < n <= most for n, most in zip(grid, GRID_MOST, strict=True))
     fits = fits and all(0 < n <= most for n, most in zip(block, BLOCK_MOST, strict=True))
     if not fits or math.prod(block) > THREADS_MOST:
         raise ValueError(f"no GPU takes {grid} blocks of {block} threads")
+    return grid, block
 
 
-def _places(sizes: tuple[int, int, int], reverse: bool) -> Iterator[tuple[int, int, int]]:
+def _places(sizes: Sizes, reverse: bool) -> Iterator[Sizes]:
     """(x, y, z) of all threads of a block or blocks of a grid, x fastest."""
     places = [(x, y, z) for z, y, x in np.ndindex(*sizes[::-1])]
     return iter(places[::-1] if reverse else places)

@@ -7,16 +7,19 @@ would have handed over. Then it goes to `emulation`, which works in the same mem
 from __future__ import annotations
 
 import ctypes
-from functools import partial
+import os
+from functools import cache, partial
 from typing import Any
 
+import numpy as np
 from emulation import Emulated, alone
-from gpu_stub import LIBRARY
 from pool import driver, host_view
 
 from miniapps.devices.cuda.compiler import Kernel
 from miniapps.devices.cuda.driver import WORD, DeviceArray
 from miniapps.devices.cuda.toolkit import Launcher, Nvidia
+
+SOME_ADDRESS = 1 << 40
 
 
 class Stub(Nvidia):
@@ -91,24 +94,53 @@ def check_parameters(
     But for the stride of an axis of length 1: nothing depends on it. A prepared launch is compared
     with the arguments that it was prepared for: whether they are those of now, results must show.
     """
-    (used,) = [
-        one
-        for kinds, one in launcher.parameters.items()
-        if kinds == tuple(arguments[n].kind for n in launcher.arrays)
-    ]
+    used = launcher.parameters[tuple(arguments[n].kind for n in launcher.arrays)]
     memory = (used if prepared is None else prepared).memory
-    seen = (ctypes.c_void_p * 3).in_dll(ctypes.CDLL(LIBRARY), "last_launch")
+    seen = (ctypes.c_void_p * 3).in_dll(driver(), "last_launch")
     assert list(seen) == [int(used.handle), int(stream.handle), memory.pointers], launcher.name
-    kernel, wanted = launcher.compiled.overloads[used.types], []
-    for kind, argument in zip(used.types, arguments, strict=True):
-        kernel._prepare_args(kind, argument, 0, [], wanted)
-        for axis, size in enumerate(getattr(argument, "shape", ())):
-            if size <= 1:
-                wanted[axis - len(argument.shape)] = argument.words[axis - len(argument.shape)]
-    assert len(memory.places) == len(wanted), f"{launcher.name}: {len(wanted)} parameters"
-    for number, value in enumerate(wanted):
-        given = ctypes.string_at(memory.places[number], WORD)
-        assert given == _as_word(value), f"{launcher.name}: parameter {number} is not {value}"
+    kernel, wanted = launcher.compiled.overloads[used.types], b""
+    for number, argument in enumerate(arguments):
+        if isinstance(argument, DeviceArray):
+            before, after = around_address(kernel, used, number, argument.shape)
+            wanted += before + _as_word(argument.address) + after
+        else:
+            wanted += of_value(kernel, used, number, argument, str(argument))
+    places, end = memory.places[:], memory.places[0] + len(wanted)
+    assert places == list(range(places[0], end, WORD)), f"{launcher.name}: {len(places)} parameters"
+    given = ctypes.string_at(places[0], len(wanted))
+    wrong = given != wanted and len(os.path.commonprefix([given, wanted])) // WORD
+    assert wrong is False, f"{launcher.name}: parameter {wrong} is not numba-cuda's"
+
+
+@cache
+def of_value(kernel: Any, used: Any, number: int, argument: Any, shown: str) -> bytes:
+    """The words that numba-cuda makes of numbers; ``shown``: they as text, as 0.0 equals -0.0."""
+    return b"".join(_packed(kernel, used.types[number], argument))
+
+
+@cache
+def around_address(
+    kernel: Any, used: Any, number: int, shape: tuple[int, ...]
+) -> tuple[bytes, bytes]:
+    """The words that numba-cuda makes of an array before and after its address.
+
+    It knows of the array what `DeviceArray` shows it.
+    """
+    kind = used.types[number]
+    array = DeviceArray(None, SOME_ADDRESS, shape, np.dtype(kind.dtype.name), None)
+    words = _packed(kernel, kind, array)
+    for axis, size in enumerate(shape):
+        if size <= 1:
+            words[axis - len(shape)] = _as_word(array.words[axis - len(shape)])
+    place = words.index(_as_word(SOME_ADDRESS))
+    return b"".join(words[:place]), b"".join(words[place + 1 :])
+
+
+def _packed(kernel: Any, kind: Any, argument: Any) -> list[bytes]:
+    """The words that numba-cuda makes of an argument."""
+    words: list[Any] = []
+    kernel._prepare_args(kind, argument, 0, [], words)
+    return [_as_word(word) for word in words]
 
 
 def _as_word(value: Any) -> bytes:
