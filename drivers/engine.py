@@ -37,6 +37,7 @@ from miniapps.drivers.audits import Auditor
 from miniapps.drivers.checkpoints import Checkpoints, Part, require_state, words_of_state
 from miniapps.drivers.inbox import Inbox
 from miniapps.drivers.job import Job, RunError, Segment, Store, Watcher
+from miniapps.drivers.reduction import ADDED, packed_value, result_of
 from miniapps.drivers.shares import Share
 from miniapps.drivers.timing import PELog, Stepper, answer_batches
 from miniapps.drivers.waits import Wait, sentences, wait_of
@@ -356,9 +357,18 @@ class Engine:
         """The result of an AllReduce. Raises RunError if the blocks name several operations."""
         if len({request.op for request in requests}) != 1:
             raise RunError(f"blocks reduce by different operations: {self._waiting()}")
-        op = requests[0].op
-        total = reduce(REDUCTIONS[op], [request.value for request in requests])
-        return self.transport.all_reduce(total, op)
+        op, values = requests[0].op, [request.value for request in requests]
+        if op in ADDED:
+            return self._added(op, values)
+        return self.transport.all_reduce(reduce(REDUCTIONS[op], values), op)
+
+    def _added(self, op: str, values: list[Any]) -> Any:
+        """The result of a reduction that adds packed values: all processes add theirs alike."""
+        packed = [packed_value(value, op) for value in values]
+        if len({words.size for words in packed}) != 1:
+            raise RunError(f"blocks reduce by {op!r} values of different sizes")
+        total = self.transport.all_reduce(reduce(np.add, packed), ADDED[op])
+        return result_of(total, values[0], op)
 
     def waits(self) -> list[Wait]:
         """What each block of this process does or waits for."""

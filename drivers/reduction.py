@@ -4,6 +4,8 @@ MPI and Charm++ compare floats as C does, so whether a NaN survives a ``max`` de
 of the ranks. Encoded as integers of the same order, with NaN beyond all numbers, it always does. A
 last element marks the operation: blocks that reduce by different operations would otherwise all
 get a wrong number.
+
+An exact sum is one of integers to the runtime: the words of accumulators are added.
 """
 
 from __future__ import annotations
@@ -14,10 +16,15 @@ from typing import Any
 
 import numpy as np
 
+from miniapps.contract import EXACT
 from miniapps.drivers.job import RunError
+from miniapps.kernels.exact_sum import WORDS, accumulated, is_accumulator, rounded
 
 # Sums, maxima and minima of different marks differ from the mark itself.
 MARKS = {"sum": 0, "max": 1, "min": -1}
+ADDED = {EXACT: "sum"}  # operations that the runtime makes by another one
+# The marks of an exact sum are added, too: of n blocks they are n times that of the type.
+EXACT_MARKS = {np.dtype(np.float64): 1 << 32, np.dtype(np.float32): (1 << 32) + 1}
 # By the size of a float in bytes: the integer type of that size, and its largest value.
 INTEGERS = {size: np.dtype(f"i{size}") for size in (2, 4, 8)}
 LARGEST = {size: int(np.iinfo(integer).max) for size, integer in INTEGERS.items()}
@@ -26,6 +33,8 @@ NUMBER, BITS = struct.Struct("d"), struct.Struct("q")
 
 def packed_value(value: Any, op: str) -> np.ndarray:
     """A value to combine as a one-dimensional array, with the mark of ``op`` as last element."""
+    if op == EXACT:
+        return np.append(accumulated(value).reshape(-1), EXACT_MARKS[_type_of_sum(value)])
     if isinstance(value, float) and op != "sum":  # as `_ordered`, in a fifth of the time
         number = value if value == value else math.copysign(math.nan, MARKS[op])
         (bits,) = BITS.unpack(NUMBER.pack(number))
@@ -46,6 +55,8 @@ def result_of(total: np.ndarray, value: Any, op: str) -> Any:
 
     Raises RunError if other processes combined by another operation, or another number of values.
     """
+    if op == EXACT:
+        return _rounded(total, value)
     if np.ndim(total) != 1 or total.size != np.size(value) + 1 or total[-1] != MARKS[op]:
         raise RunError(f"blocks reduce by different operations or sizes: one by {op!r}")
     if isinstance(value, float) and op != "sum":
@@ -57,6 +68,21 @@ def result_of(total: np.ndarray, value: Any, op: str) -> Any:
     if like.dtype.kind == "f" and op != "sum":
         result = _in_order(result).view(like.dtype)
     return result.astype(like.dtype, copy=False).reshape(like.shape)[()]
+
+
+def _type_of_sum(value: Any) -> np.dtype:
+    """The type to which the exact sum of such values is rounded."""
+    return np.dtype(np.float64) if is_accumulator(value) else np.asarray(value).dtype
+
+
+def _rounded(total: np.ndarray, value: Any) -> Any:
+    """The result of an exact sum, of this process's type and shape."""
+    kind = _type_of_sum(value)
+    shape = value.shape[:-1] if is_accumulator(value) else np.shape(value)
+    size, blocks = math.prod(shape) * WORDS + 1, int(total[-1]) >> 32 if total.size else 0
+    if total.size != size or blocks < 1 or total[-1] != blocks * EXACT_MARKS[kind]:
+        raise RunError(f"blocks reduce by different operations, sizes or types: one by {EXACT!r}")
+    return rounded(total[:-1].reshape(*shape, WORDS), kind)
 
 
 def _ordered(array: np.ndarray, op: str) -> np.ndarray:

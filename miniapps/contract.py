@@ -19,6 +19,7 @@ import numpy as np
 
 from miniapps.devices.backend import Device
 from miniapps.devices.messages import DeviceMessage, DeviceMessages, Envelope
+from miniapps.kernels.exact_sum import require_summable
 
 Edge = tuple[int, ...]
 Index = tuple[int, ...]
@@ -29,6 +30,7 @@ Life = Generator[
 SETUP = -1  # the step number of messages that blocks exchange in their `setup`
 
 REDUCTIONS = {"sum": np.add, "min": np.minimum, "max": np.maximum}
+EXACT = "exact"  # of AllReduce only: a sum of floats that is exact, and rounded once
 JOIN = "join"  # of measures only: arrays joined along axis 0, in any order
 
 
@@ -105,15 +107,21 @@ class AllReduce:
     """Combine a value (number or array) over all blocks; each is answered with the result.
 
     ``min`` and ``max`` give the same bits on every decomposition; so does a ``sum`` of integers,
-    but not one of floats, whose order of additions follows the decomposition.
+    but not one of floats, whose order of additions follows the decomposition. An ``exact`` sum is
+    of float64, float32 or accumulators (`kernels.exact_sum`), in one type by all blocks. It is
+    exact, so it has no order, and rounded once: that of accumulators (..., WORDS) is float64 (...).
+    Raises TypeError if it is of anything else.
     """
 
     value: Any
     op: str
 
     def __post_init__(self) -> None:
-        if self.op not in REDUCTIONS:
-            raise ValueError(f"AllReduce op {self.op!r}: must be one of {', '.join(REDUCTIONS)}")
+        if self.op == EXACT:
+            require_summable(self.value)
+        elif self.op not in REDUCTIONS:
+            known = ", ".join([*REDUCTIONS, EXACT])
+            raise ValueError(f"AllReduce op {self.op!r}: must be one of {known}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,10 @@ WRONG = {
     "one_does_not_reduce": (WAITS, f"{HANGS}|others wait for an AllReduce"),
     "one_reduces": (WAITS, f"{HANGS}|{LEFT}"),
     "another_operation": ("different operations", None),
+    "exact_and_max": ("different operations", None),
+    "exact_of_other_types": ("different operations, sizes or types", None),
+    "exact_of_other_sizes": ("different sizes", None),
+    "exact_sum_of_integers": ("TypeError: an exact sum is of float64", None),
     "nonsense": ("yielded 'halo', which is no request", None),
     "never_collects": (LEFT, None),
     "posts_twice": ("arrived twice", None),
@@ -71,6 +75,8 @@ SHARED = {
     "sums_of_other_types",  # as `sums_of_other_shapes`
     "too_few_answers",  # as `late_too_few_answers`
     "raises",  # test_failures.py
+    "exact_sum_of_integers",  # as `raises`
+    *("exact_and_max", "exact_of_other_sizes"),  # as `exact_of_other_types`, if MPI does not see it
 }
 
 

@@ -28,7 +28,7 @@ from miniapps.drivers.charm.pe import PE
 from miniapps.drivers.engine import Runner
 from miniapps.drivers.exits import error_of
 from miniapps.drivers.job import Job, Segment
-from miniapps.drivers.reduction import packed_value, result_of
+from miniapps.drivers.reduction import ADDED, packed_value, result_of
 
 EMPTY = (pickle.dumps(({}, [])), None)  # a message without arguments, packed once
 
@@ -288,7 +288,8 @@ class BlockChare(Chare):
             self.waiting = request
         elif isinstance(request, AllReduce):
             value = packed_value(request.value, request.op)
-            self.reduce(self.thisProxy.reduced, value, getattr(Reducer, request.op))
+            op = ADDED.get(request.op, request.op)
+            self.reduce(self.thisProxy.reduced, value, getattr(Reducer, op))
         elif isinstance(request, Pause):
             self.go_on(None)
         elif isinstance(request, Batch):

@@ -21,6 +21,7 @@ from mutation.leanmd_examples import Written
 from miniapps import kernels
 from miniapps.contract import MessageError
 from miniapps.devices.backend import Device
+from miniapps.kernels import exact_sum
 from miniapps.kernels.pic.counters import OWNERS, clean_counters
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.events import Event
@@ -254,6 +255,35 @@ def changes_of_cells() -> Written:
     return found
 
 
+# Exact sums ---------------------------------------------------------------------------------------
+
+
+def exact_sums() -> Written:
+    """Sums and dot products of few numbers of every size, as words and rounded."""
+    module, rng = kernels.load("exact_sum", "cpu"), np.random.default_rng(1)
+    found: Written = []
+    for low, high in ((0, 1), (-60, 60), (-1074, 1023), (-1074, -1010), (990, 1023), (-560, -490)):
+        a = np.ldexp(rng.uniform(-1, 1, 6), rng.integers(low, high, 6))
+        b = np.ldexp(rng.uniform(-1, 1, 6), rng.integers(low, high, 6))
+        for values in (a, np.append(a[:5], 0.0), np.append(a[:5], math.nan)):
+            with np.errstate(over="ignore"):
+                single = values.astype(np.float32)
+            words = exact_sum.accumulator(4)
+            module.add_sum(values, words[0])
+            module.add_dot(values, b, words[1])
+            module.add_sum(single, words[2])
+            module.add_dot(single, single, words[3])
+            found += [words, *(exact_sum.rounded(words, kind) for kind in ("f8", "f4"))]
+            found.append(exact_sum.accumulated(values))
+    one = 1 + 2.0**-52  # products of it fit into bins that their errors do not fit into
+    for low, high in ((0, -48), (-960, -971)):
+        words, ends = exact_sum.accumulator(), np.array([low, high]) // 2
+        a, b = np.ldexp([1.0, one], ends), np.ldexp([1.0, one], np.array([low, high]) - ends)
+        module.add_dot(np.append(a, 0.0), np.append(b, 1.0), words)
+        found.append(words)
+    return found
+
+
 EXAMPLES: Mapping[str, tuple[Callable[[], Written], ...]] = MappingProxyType(
     {
         **leanmd_examples.EXAMPLES,
@@ -263,6 +293,7 @@ EXAMPLES: Mapping[str, tuple[Callable[[], Written], ...]] = MappingProxyType(
         ),
         "miniapps/pic/block.py": (bounds_of_blocks, arrival_before_a_migration),
         "miniapps/pic/particles.py": (room_for_particles,),
+        "kernels/exact_sum/": (exact_sums,),
         "kernels/jacobi2d/": (changes_of_cells,),
         "kernels/stencil3d/": (changes_of_cells,),
     }

@@ -333,6 +333,7 @@ TESTS = {  # of files, what runs cannot show
         "test_stencils.py::test_each_step_bears_the_load_of_its_sweeps",
     ),
     "kernels/state_hash/__init__.py": ("test_state_hash.py",),
+    "kernels/exact_sum/__init__.py": ("test_exact_sums.py",),
 }
 
 

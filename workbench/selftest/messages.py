@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.contract import AllReduce, Collect, CollectSum, Post, PostSum
+from miniapps.contract import EXACT, AllReduce, Collect, CollectSum, Post, PostSum
 from miniapps.devices.messages import packed
 from miniapps.faults import ACTED, Fault, catalogue, fault, rounded
 
@@ -271,7 +271,7 @@ def reduction_without_one_block(right: Any) -> Any:
 
     def nothing(value: Any, op: str) -> Any:
         kept = np.asarray(value)
-        if op == "sum":
+        if op in ("sum", EXACT):
             return np.zeros_like(kept)[()]
         worst = np.finfo(kept.dtype) if kept.dtype.kind == "f" else np.iinfo(kept.dtype)
         return np.full_like(kept, worst.min if op == "max" else worst.max)[()]
@@ -282,7 +282,7 @@ def reduction_without_one_block(right: Any) -> Any:
 @fault(RESUME, conditional=True)
 def reduction_counts_one_block_twice(right: Any) -> Any:
     """The first block contributes twice to sums."""
-    return contributed(right, lambda value, op: 2 * value if op == "sum" else value)
+    return contributed(right, lambda value, op: 2 * value if op in ("sum", EXACT) else value)
 
 
 @fault(RESUME, conditional=True)

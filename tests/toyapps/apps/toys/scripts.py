@@ -7,12 +7,14 @@ A script is one kind of step for all blocks, or several that blocks take by numb
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from math import prod
+from fractions import Fraction
+from math import fsum, prod
 from typing import Any
 
 import numpy as np
 
 from miniapps.contract import (
+    EXACT,
     AllReduce,
     Batch,
     Collect,
@@ -24,6 +26,7 @@ from miniapps.contract import (
     PostSum,
 )
 from miniapps.devices.messages import packed
+from miniapps.kernels import exact_sum
 
 Life = Generator[Any, Any, Any]
 SCRIPTS: dict[str, tuple[Callable[[Any], Life], ...]] = {}
@@ -126,6 +129,32 @@ def reductions(toy: Any) -> Life:
     toy.expect(some.dtype == bool and some.tolist() == [[True, False]])
 
 
+def addend(number: int) -> float:
+    """What a block adds to an exact sum: the rounded sum of three depends on the order."""
+    return (1e17, 1 / 3, -1e17)[number % 3] / (1 + number // 3)
+
+
+@script
+def exact_sums(toy: Any) -> Life:
+    """Add floats so that the result has the same bits in any order."""
+    addends = [addend(number) for number in range(prod(toy.grid))]
+    mine, right = addend(toy.number), fsum(addends)
+    toy.expect((yield AllReduce(mine, EXACT)) == right)
+    yield Post("halo", labels(toy))
+    some = yield AllReduce(np.array([[mine, -0.0], [1e308, np.inf if toy.number else 1.0]]), EXACT)
+    check(toy, (yield Collect("halo", edges(toy))))
+    last = np.inf if len(addends) > 1 else 1.0
+    many = np.inf if len(addends) > 1 else 1e308
+    toy.expect(some.tolist() == [[right, 0.0], [many, last]])
+    single = yield AllReduce(np.float32(mine), EXACT)
+    singles = sum(Fraction(float(np.float32(one))) for one in addends)
+    near = np.float32(float(singles))  # rounded twice: these are not near the middle of two floats
+    toy.expect(single.dtype == np.float32 and single == near)
+    cells = [[1e17 * (-1) ** number, 0.1] for number in range(len(addends))]
+    words = exact_sum.accumulated(np.array(cells[toy.number])).sum(axis=0)
+    toy.expect((yield AllReduce(words, EXACT)) == fsum(sum(cells, [])))
+
+
 def doubled(tasks: list[int]) -> list[Any]:
     """Twice each task, an error for 3."""
     return [ValueError("three") if task == 3 else 2 * task for task in tasks]
@@ -196,6 +225,30 @@ def reduces_by_max(toy: Any) -> Life:
     yield AllReduce(1.0, "max")
 
 
+def reduces_exactly(toy: Any) -> Life:
+    """Reduce floats by an exact sum."""
+    yield AllReduce(1.0, EXACT)
+
+
+def reduces_singles(toy: Any) -> Life:
+    """Reduce float32 by an exact sum."""
+    yield AllReduce(np.float32(1), EXACT)
+
+
+def reduces_accumulators(toy: Any) -> Life:
+    """Reduce two accumulators at once."""
+    yield AllReduce(exact_sum.accumulator(2), EXACT)
+
+
+@script
+def exact_sum_of_integers(toy: Any) -> Life:
+    """Reduce what has an exact sum anyway."""
+    yield AllReduce(1, EXACT)
+
+
+SCRIPTS["exact_and_max"] = reduces_exactly, reduces_by_max
+SCRIPTS["exact_of_other_types"] = reduces_exactly, reduces_singles
+SCRIPTS["exact_of_other_sizes"] = reduces_exactly, reduces_accumulators
 SCRIPTS["another_phase"] = exchange, collects_another_phase
 SCRIPTS["one_does_nothing"] = exchange, does_nothing
 SCRIPTS["one_does_not_reduce"] = reduces, does_nothing

@@ -1,0 +1,321 @@
+"""Exact sums: every bit against fractions, for hostile numbers in any order, and wrong programs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from miniapps import kernels
+from miniapps.contract import EXACT, AllReduce
+from miniapps.drivers.engine import Transport
+from miniapps.drivers.job import RunError
+from miniapps.drivers.reduction import packed_value, result_of
+from miniapps.kernels import exact_sum
+from miniapps.kernels.exact_sum import DIGITS, LOWEST, accumulated, accumulator, rounded
+
+KERNELS: Any = kernels.load("exact_sum", "cpu")
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+SPECIAL = st.sampled_from([math.nan, math.inf, -math.inf])
+HOSTILE = (
+    [1e308, 1e308, -1e308, -1e308, 5e-324],
+    [1e16, 1.0, -1e16] * 3,
+    [5e-324] * 7,
+    [-0.0, -0.0],
+    [0.1] * 10,
+    [1.0, 2.0**-53, 2.0**-1074],  # above the middle of two floats by the least number
+    [1.0, 2.0**-53],  # the middle: to even, down
+    [1 + 2.0**-52, 2.0**-53],  # to even, up
+    [2.0**1023, 2.0**1023 - 2.0**970, 2.0**969],  # rounds beyond the largest float
+    [2.0**1023, 2.0**1023 - 2.0**970, 2.0**969, -(2.0**-1074)],  # just does not
+    [2.0**k * (-1) ** k for k in range(-1074, 1023, 31)],
+)
+
+
+def exact(words: np.ndarray) -> Fraction:
+    """The finite sum in an accumulator."""
+    return exact_sum.exact(words) * Fraction(2) ** LOWEST
+
+
+def sum_of(values: np.ndarray) -> np.ndarray:
+    """An accumulator of numbers, by the kernel."""
+    words = accumulator()
+    KERNELS.add_sum(np.ascontiguousarray(values), words)
+    return words
+
+
+def dot_of(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """An accumulator of products, by the kernel."""
+    words = accumulator()
+    KERNELS.add_dot(np.ascontiguousarray(a), np.ascontiguousarray(b), words)
+    return words
+
+
+def fractions_sum(values: np.ndarray) -> Fraction:
+    """The sum in Python's fractions."""
+    return sum(map(Fraction, values.tolist()), Fraction(0))
+
+
+def fractions_dot(a: np.ndarray, b: np.ndarray) -> Fraction:
+    """The dot product in Python's fractions."""
+    pairs = zip(a.tolist(), b.tolist(), strict=True)
+    return sum((Fraction(x) * Fraction(y) for x, y in pairs), Fraction(0))
+
+
+def nearest(value: Fraction, dtype: Any) -> Any:
+    """A number rounded to float64, or to float32, by comparing it with both neighbours."""
+    if dtype is np.float64:
+        try:
+            return np.float64(value.numerator / value.denominator)
+        except OverflowError:
+            return np.float64(math.inf if value > 0 else -math.inf)
+    beyond = Fraction(2) ** 128
+    with np.errstate(over="ignore"):
+        start = np.float32(float(max(min(value, beyond), -beyond)))
+        near = [start, *(np.nextafter(start, np.float32(end)) for end in (-np.inf, np.inf))]
+
+    def off(one: np.float32) -> tuple[Fraction, int]:
+        whole = Fraction(float(one)) if np.isfinite(one) else beyond * int(np.sign(one))
+        return abs(whole - value), int(one.view(np.int32)) & 1
+
+    return min(near, key=off)
+
+
+# Few numbers, rounding and special values ---------------------------------------------------------
+
+
+def check_few(values: Sequence[float]) -> None:
+    """Check the sum of few numbers, one accumulator each, against `math.fsum` and fractions."""
+    array = np.array(values, np.float64)
+    words = accumulated(array).sum(axis=0)
+    right = fractions_sum(array)
+    assert exact(words) == right
+    for dtype in (np.float64, np.float32):
+        found = rounded(words, dtype)
+        assert found.dtype == dtype and found == nearest(right, dtype), dtype
+        assert found != 0 or not np.signbit(found) or right < 0
+    try:
+        assert rounded(words) == math.fsum(values)
+    except OverflowError:  # of a partial sum
+        pass
+
+
+@pytest.mark.parametrize("values", HOSTILE)
+def test_hostile_numbers(values: Sequence[float]) -> None:
+    """Catches rounding to odd, up or twice, a lost carry or sticky bit, and an early overflow."""
+    check_few(values)
+    assert np.array_equal(normal(accumulated(np.array(values)).sum(0)), sum_of(np.array(values)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(FLOATS, max_size=12))
+def test_few_numbers(values: list[float]) -> None:
+    """Catches an addend that is not exact, and a sum that is not the nearest float."""
+    check_few(values)
+
+
+def normal(words: np.ndarray) -> np.ndarray:
+    """An accumulator that a kernel has made normal."""
+    made = words.copy()
+    KERNELS.add_sum(np.zeros(0), made)
+    return made
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), max_size=9))
+@example([1.0, 2.0**-24, 2.0**-60])  # rounded to float64 first, it would be the middle
+@example([2.0**127, 2.0**127])
+@example([2.0**-149, 2.0**-149])
+def test_float32_is_rounded_once(values: list[float]) -> None:
+    """Catches additions in float32, and a sum that is rounded to float64 and then to float32."""
+    array = np.array(values, np.float32)
+    words = accumulated(array).sum(axis=0)
+    found, right = rounded(words, np.float32), fractions_sum(array)
+    assert found.dtype == np.float32 and found == nearest(right, np.float32)
+    assert np.array_equal(normal(words), sum_of(array))
+    assert exact(dot_of(array, array)) == fractions_dot(array, array)
+
+
+def total_of(values: Sequence[float]) -> float:
+    """What NaN and inf add up to, in words of docs/exact-sums.md."""
+    if any(map(math.isnan, values)) or {math.inf, -math.inf} <= {*values}:
+        return math.nan
+    infinite = [value for value in values if math.isinf(value)]
+    return infinite[0] if infinite else math.fsum(values)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.one_of(SPECIAL, st.floats(-1, 1)), min_size=1, max_size=9))
+@example([math.nan, 1.0])
+@example([math.inf, -math.inf])
+@example([1e308, -math.inf, 1e308])
+def test_nan_and_inf(values: list[float]) -> None:
+    """Catches a NaN or inf that is ignored, or that depends on the order."""
+    right = total_of(values)
+    for order in (values, values[::-1]):
+        array = np.array(order)
+        for words in (accumulated(array).sum(0), sum_of(array), dot_of(array, np.ones(len(array)))):
+            assert np.array_equal(rounded(words), right, equal_nan=True)
+    if not all(map(math.isfinite, values)):
+        zeros = np.array([0.0 if math.isinf(value) else 1.0 for value in values])
+        assert np.isnan(rounded(dot_of(np.array(values), zeros)))  # inf times 0
+
+
+# Long arrays ------------------------------------------------------------------------------------
+
+
+def numbers(rng: np.random.Generator, kind: str, count: int) -> np.ndarray:
+    """Numbers that take one of the paths through the kernels, or all in turn."""
+    plain = rng.standard_normal(count)
+    powers = {
+        "plain": (0, 1),
+        "wide": (-60, 60),
+        "all": (-1073, 1023),
+        "fine": (-1073, -1015),
+        "large": (1000, 1022),
+    }
+    if kind == "zeros":
+        return plain * (rng.random(count) > 0.5)
+    if kind == "grows":  # beyond what the bins of the chunks before hold
+        return np.ldexp(plain, np.arange(count) // 300 - 4)
+    if kind == "equal":
+        return np.full(count, plain[0] if count else 0.0)
+    if kind == "half":  # dot products underflow here
+        return np.ldexp(plain, rng.integers(-560, -480, count))
+    return np.ldexp(plain, rng.integers(*powers[kind], count))
+
+
+KINDS = "plain", "wide", "all", "fine", "large", "zeros", "grows", "equal", "half"
+
+
+@pytest.mark.parametrize("count", [1, 2048, 4500])
+@pytest.mark.parametrize("kind", KINDS)
+def test_long_arrays(kind: str, count: int) -> None:
+    """Catches a bin that moves too late, a part that is too fine for it, and a lost error."""
+    rng = np.random.default_rng(count)
+    a, b = numbers(rng, kind, count), numbers(rng, kind, count)
+    total, dot = sum_of(a), dot_of(a, b)
+    assert exact(total) == fractions_sum(a) and exact(dot) == fractions_dot(a, b)
+    check_any_order(rng, a, b, total, dot)
+
+
+def check_any_order(rng: Any, a: Any, b: Any, total: np.ndarray, dot: np.ndarray) -> None:
+    """Check that any order of the numbers, and any split of them, gives the same bits."""
+    order = rng.permutation(len(a))
+    assert np.array_equal(sum_of(a[order]), total)
+    assert np.array_equal(dot_of(b[order], a[order]), dot)
+    places = np.sort(rng.integers(0, len(a) + 1, 3))
+    parts = [sum_of(part) for part in np.split(a, places)]
+    for one in (parts, parts[::-1]):
+        assert np.array_equal(normal(np.sum(one, axis=0)), total)
+
+
+@pytest.mark.parametrize("kind", ["plain", "wide", "zeros"])
+def test_long_arrays_of_float32(kind: str) -> None:
+    """Catches products or sums that are rounded to float32."""
+    rng = np.random.default_rng(2)
+    a, b = (numbers(rng, kind, 3000).astype(np.float32) for _ in range(2))
+    assert exact(sum_of(a)) == fractions_sum(a) and exact(dot_of(a, b)) == fractions_dot(a, b)
+
+
+@pytest.mark.parametrize("power", range(-56, -42, 2))
+def test_errors_of_products_are_finer_than_products(power: int) -> None:
+    """Catches the error of a product that is too fine for the last bin, though the product is not.
+
+    (1 + 2^-52)^2 is 1 + 2^-51, which the bins hold, and 2^-104, which they do not.
+    """
+    one = 1 + 2.0**-52
+    a, b = np.array([1.0, math.ldexp(one, power), 0.0]), np.array([1.0, one, 1.0])
+    assert exact(dot_of(a, b)) == fractions_dot(a, b)
+    assert exact(dot_of(np.tile(a, 900), np.tile(b, 900))) == 900 * fractions_dot(a, b)
+
+
+def test_error_of_a_product_underflows() -> None:
+    """Catches an error that is no float64, 2^-1075, though the product fits into the bins."""
+    one = 1 + 2.0**-52
+    a, b = np.array([2.0**-480, one * 2.0**-485]), np.array([2.0**-480, one * 2.0**-486])
+    assert exact(dot_of(a, b)) == fractions_dot(a, b)
+
+
+def test_numbers_that_fill_the_bins() -> None:
+    """Catches an int64 that overflows: numbers are as large as a later chunk's bins allow."""
+    count, largest = 1 << 14, math.ldexp(2 - 2.0**-52, 4)
+    for sign in (1.0, -1.0):
+        values = np.repeat([sign * largest, 4 * sign * largest], count)
+        right = count * (Fraction(values[0]) + Fraction(values[-1]))
+        assert exact(sum_of(values)) == exact(dot_of(values, np.ones(2 * count))) == right
+        zeros = np.append(values, 0.0)  # the last chunk takes the loop for products of any size
+        assert exact(dot_of(zeros, np.ones(2 * count + 1))) == right
+
+
+def test_digits_get_room_again() -> None:
+    """Catches digits that overflow: those of an accumulator are as full as they may be."""
+    full = accumulator()
+    full[: DIGITS - 1] = (1 << 62) - 1
+    before, values = exact(full), np.random.default_rng(1).standard_normal(5000)
+    KERNELS.add_sum(values, full)
+    assert exact(full) == before + fractions_sum(values)
+    assert ((full[: DIGITS - 1] >= 0) & (full[: DIGITS - 1] < 1 << 32)).all()
+
+
+def test_arrays_that_are_not_alike_are_refused() -> None:
+    """Catches a kernel that reads beyond the end of an array."""
+    with pytest.raises(ValueError, match="must be alike"):
+        dot_of(np.ones(3), np.ones(2))
+    with pytest.raises(ValueError, match="must be alike"):
+        dot_of(np.ones(3), np.ones(3, np.float32))
+
+
+# Reductions -------------------------------------------------------------------------------------
+
+
+def reduced(values: Sequence[Any]) -> list[Any]:
+    """What each block is answered by an AllReduce of values, one by each."""
+    packed = [packed_value(AllReduce(value, EXACT).value, EXACT) for value in values]
+    total = Transport().all_reduce(np.sum(packed, axis=0), "sum")
+    return [result_of(total, value, EXACT) for value in values]
+
+
+def test_blocks_give_numbers_arrays_or_accumulators() -> None:
+    """Catches a result of another shape or type, and blocks that are answered differently."""
+    values = np.array([0.1, 1e17, -1e17, 0.2])
+    right = math.fsum(values)
+    forms: tuple[Callable[[float], Any], ...] = (
+        float,
+        lambda value: accumulated(value),
+        lambda value: sum_of(np.array([value])),
+    )
+    for form in forms:
+        assert {*map(float, reduced([form(value) for value in values]))} == {right}
+    mixed = reduced([0.1, accumulated(1e17), np.float64(-1e17), sum_of(np.array([0.2]))])
+    assert {*map(float, mixed)} == {right}
+    (first, _) = reduced([np.full((2, 3), 0.1), np.full((2, 3), -0.1)])
+    assert first.shape == (2, 3) and first.dtype == np.float64 and not first.any()
+    (single, _) = reduced([np.float32(0.1), np.float32(0.2)])
+    assert single.dtype == np.float32
+    assert reduced([np.ones(0)])[0].shape == (0,)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [(1.0, np.float32(1)), (np.float32(1), np.float32(1), accumulator())],
+)
+def test_blocks_that_sum_other_types(values: Sequence[Any]) -> None:
+    """Catches a sum of float32 that some blocks take for one of float64."""
+    with pytest.raises(RunError, match="different operations, sizes or types"):
+        reduced(values)
+    with pytest.raises(RunError, match="different operations, sizes or types"):
+        result_of(packed_value(np.zeros(exact_sum.WORDS, np.int64), "sum"), 1.0, EXACT)
+
+
+@pytest.mark.parametrize("value", [1, np.arange(3), True, "x", 1j, np.float16(1), np.longdouble(1)])
+def test_what_has_no_exact_sum_is_refused(value: Any) -> None:
+    """Catches integers that are taken for digits, and floats that lose bits."""
+    with pytest.raises(TypeError, match="an exact sum is of float64, float32 or accumulators"):
+        AllReduce(value, EXACT)
