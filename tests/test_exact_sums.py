@@ -318,4 +318,4 @@ def test_blocks_that_sum_other_types(values: Sequence[Any]) -> None:
 def test_what_has_no_exact_sum_is_refused(value: Any) -> None:
     """Catches integers that are taken for digits, and floats that lose bits."""
     with pytest.raises(TypeError, match="an exact sum is of float64, float32 or accumulators"):
-        AllReduce(value, EXACT)
+        packed_value(value, EXACT)

@@ -24,6 +24,7 @@ from miniapps.workbench.run import batch, launch, warm
 from miniapps.workbench.run.cases import Case, spec_of
 from miniapps.workbench.run.checkpoint import offers_checkpoints
 from miniapps.workbench.run.scratch import scratch_folder
+from miniapps.workbench.run.shared_memory import require_shared_of
 from miniapps.workbench.run.spec import RunSpec
 
 COUNTS = (1, 2, 3, 4, 6)  # of ranks with one block each, or of blocks in one process
@@ -122,8 +123,11 @@ def solve_all(specs: Sequence[RunSpec], device: str) -> list[batch.Result]:
     """The result of each run, in order, on the CPU or on the GPU.
 
     The PEs of each driver's smallest launches are started as those of any run. All others are
-    forked from a process that has loaded the kernels, which a GPU does not allow.
+    forked from a process that has loaded the kernels, which a GPU does not allow. Raises InputError
+    before anything starts if PEs of one have too little shared memory.
     """
+    for spec in specs:
+        require_shared_of("run", spec)
     smallest: dict[str, int] = {}
     for spec in specs:
         smallest[spec.driver] = min(spec.pes, smallest.get(spec.driver, spec.pes))

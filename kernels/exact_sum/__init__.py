@@ -36,26 +36,18 @@ def is_accumulator(value: Any) -> bool:
     return words and value.shape[-1:] == (WORDS,)
 
 
-def require_summable(values: Any) -> None:
-    """Raise TypeError unless values are float64, float32 or accumulators.
-
-    Sums of integers are exact without accumulators.
-    """
-    kind = np.asarray(values).dtype
-    if not is_accumulator(values) and (kind.kind != "f" or kind.itemsize not in LEAST):
-        raise TypeError(f"an exact sum is of float64, float32 or accumulators, not of {kind}")
-
-
 def accumulated(values: Any) -> np.ndarray:
     """Return each number as an accumulator of its own: (*shape, WORDS) int64.
 
     ``values``: float64 or float32, a number or a short array. Accumulators are returned as they
-    are. Raises TypeError as `require_summable` does.
+    are. Raises TypeError for others: sums of integers are exact without accumulators.
     """
-    require_summable(values)
     if is_accumulator(values):
         return values
     array = np.asarray(values)
+    if array.dtype.kind != "f" or array.dtype.itemsize not in LEAST:
+        kind = array.dtype
+        raise TypeError(f"an exact sum is of float64, float32 or accumulators, not of {kind}")
     words = accumulator(array.size)
     for one, value in zip(words, array.astype(np.float64).reshape(-1).tolist(), strict=True):
         if value - value == 0:
