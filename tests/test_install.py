@@ -391,3 +391,12 @@ def test_a_missing_charm4py_that_can_be_had_is_a_failure(monkeypatch):
     skips.skip_without_wheel(report)
     assert report.outcome == "failed" and skips.without_charm([]) == []
     assert skips.expected("mpi", "charm") == ("mpi", "charm")
+
+
+@pytest.mark.parametrize(("last", "status"), [("true", 0), ("exit 3", 3)])
+def test_what_ci_removes_at_its_end_keeps_its_status(last: str, status: int) -> None:
+    """Catches all checks passed, and status 2 from a `kill` that has nothing left to end."""
+    lines = (support.ROOT / ".ci" / "run").read_text().splitlines()
+    (trap,) = [line for line in lines if line.startswith("trap ")]
+    script = f"set -euo pipefail\nlogs=$(mktemp -d)\n{trap}\n{last}"
+    assert subprocess.run(["bash", "-c", script], check=False).returncode == status
