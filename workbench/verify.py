@@ -126,8 +126,7 @@ def solve_all(specs: Sequence[RunSpec], device: str) -> list[batch.Result]:
     forked from a process that has loaded the kernels, which a GPU does not allow. Raises InputError
     before anything starts if PEs of one have too little shared memory.
     """
-    for spec in specs:
-        require_shared_of("run", spec)
+    require_shared_of("run", *specs)
     smallest: dict[str, int] = {}
     for spec in specs:
         smallest[spec.driver] = min(spec.pes, smallest.get(spec.driver, spec.pes))

@@ -41,8 +41,7 @@ def solve_all(specs: Sequence[RunSpec], stall_s: float | None = None) -> list[Re
 
     Raises InputError if a launcher is missing, or memory that PEs share.
     """
-    for spec in specs:
-        require_shared_of("run", spec)
+    require_shared_of("run", *specs)
     return _in_order(specs, stall_s)
 
 

@@ -9,10 +9,11 @@ from miniapps.parameters import require
 from miniapps.workbench.run.launched import Launched
 
 
-def require_shared_of(option: str, spec: Launched) -> None:
-    """Raise InputError if there is less of it than the PEs need to start."""
-    driver = drivers.get(spec.driver)
-    require_shared(option, spec.app, driver.shared_bytes * spec.pes, spec.own)
+def require_shared_of(option: str, *specs: Launched) -> None:
+    """Raise InputError if there is less of it than the PEs of a launch need to start."""
+    for spec in specs:
+        driver = drivers.get(spec.driver)
+        require_shared(option, spec.app, driver.shared_bytes * spec.pes, spec.own)
 
 
 def require_shared(option: str, value: object, needed: int, own: Options) -> None:
