@@ -7,6 +7,7 @@ import re
 import shutil
 import socket
 import subprocess
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from miniapps.lessons.lesson import Case
 from miniapps.workbench.lesson import apart, sandbox
 from miniapps.workbench.lesson.apart import MIB, Apart, Limits, obstacle
 from miniapps.workbench.lesson.running import End, Task
-from miniapps.workbench.run.processes import family, process_state
+from miniapps.workbench.run.processes import TOPOLOGIES, family, process_state
 
 CASE = Case(2, (3,), 7)
 LIMITS = Limits(
@@ -153,6 +154,27 @@ def test_what_harms_is_ended(harm: str, tmp_path, isolated, nothing_left) -> Non
     """Catches a submission that is not ended, or that leaves processes or files."""
     text, said = HARMFUL[harm]
     end = run(written(tmp_path, text), Apart((), True, TIGHT.get(harm, LIMITS)))
+    assert isinstance(end, str) and said in end
+
+
+def test_files_of_other_runs_are_left(tmp_path, isolated, nothing_left) -> None:
+    """Catches a submission marked by the file of another run, which it sees but cannot remove."""
+    text, said = HARMFUL["exits"]
+    file = TOPOLOGIES.with_name(TOPOLOGIES.name.replace("*", tmp_path.name))
+    ended = threading.Event()
+
+    def keep() -> None:
+        while not ended.wait(0.01):
+            file.touch()  # as if created now; a run beside this one may remove it
+
+    keeper = threading.Thread(target=keep)
+    keeper.start()
+    try:
+        end = run(written(tmp_path, text), Apart((), True, LIMITS))
+    finally:
+        ended.set()
+        keeper.join()
+        file.unlink(missing_ok=True)
     assert isinstance(end, str) and said in end
 
 

@@ -18,6 +18,7 @@ from miniapps.workbench.run.processes import (
     orphans,
     parent_of,
     process_state,
+    remove,
     shared_files,
     words_of,
 )
@@ -162,8 +163,7 @@ class HostProcesses:
 
     def remove_shared(self) -> None:
         """Remove the memory that killed processes share."""
-        for file in self.shared | orphans(self.progress.opened):
-            file.unlink(missing_ok=True)
+        remove(self.shared | orphans(self.progress.opened))
 
 
 def first_of(lost: dict[int, Lost], log: str) -> Lost:

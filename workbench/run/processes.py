@@ -175,8 +175,7 @@ def parent_of(pid: int) -> int:
 
 def remove_shared_files() -> None:
     """Remove the files of shared memory of this process, which MPI_Abort leaves."""
-    for file in shared_files(os.getpid()):
-        file.unlink(missing_ok=True)
+    remove(shared_files(os.getpid()))
 
 
 def shared_files(pid: int) -> set[Path]:
@@ -216,8 +215,18 @@ def _topologies() -> set[Path]:
 
 def remove_orphans(since: float) -> None:
     """Remove the files that `orphans` finds."""
-    for file in orphans(since):
-        file.unlink(missing_ok=True)
+    remove(orphans(since))
+
+
+def remove(left: Iterable[Path]) -> None:
+    """Remove the files that processes have left, where this process may.
+
+    A process that is shut in sees the files of other runs in a /tmp that it cannot write, but not
+    the processes that use them.
+    """
+    for file in left:
+        with suppress(OSError):
+            file.unlink()
 
 
 def _made(pattern: Path, since: float) -> Iterator[Path]:
