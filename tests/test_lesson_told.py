@@ -6,9 +6,8 @@ the outcomes up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -97,13 +96,10 @@ FOR_CHARM4PY: Changes = {
 PROGRAMS = {"mpi4py": FOR_MPI4PY, "charm4py": FOR_CHARM4PY}
 
 
-def looked_up(
-    runtime: str, programs: Mapping[str, Sequence[tuple[Path, str]]]
-) -> Callable[..., Any]:
-    """`check.outcomes`; all programs of a lesson have run before, in a launch for each count."""
+def looked_up(lesson: Lesson, runtime: str, paths: Sequence[Path]) -> Callable[..., Any]:
+    """`check.outcomes`; all programs have run before, in a launch for each count."""
     known: dict[tuple[Path, Case], check.Outcome] = {}
-    for count, name in product(COUNTS, programs):
-        lesson, paths = lessons.load(name), [path for path, _ in programs[name]]
+    for count in COUNTS:
         cases = lesson.cases_for(runtime, count, command.PUBLIC_SEED)
         found = check.outcomes(lesson, runtime, paths, cases)
         known |= {
@@ -135,9 +131,11 @@ def told(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("runtime", PROGRAMS)
+@pytest.mark.parametrize(
+    ("name", "runtime"), [(name, runtime) for runtime in PROGRAMS for name in PROGRAMS[runtime]]
+)
 def test_what_is_told_is_true(
-    runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Catches a mistake that is named because it does the same on one process, and another is made.
 
@@ -145,34 +143,29 @@ def test_what_is_told_is_true(
     """
     monkeypatch.setattr(running, "STALL_S", 1.0)
     monkeypatch.setattr(check, "PROCESSES", COUNTS)
-    cases = {}  # by lesson: programs, each with what must be told
-    for name, changed in PROGRAMS[runtime].items():
-        answer = lessons.load(name).answer(runtime).read_text()
-        known = ending(lessons.load(name), runtime)
-        cases[name] = [(one.path, one.path.stem.removeprefix(f"{runtime}_")) for one in known]
-        for number, (changes, said) in enumerate(changed):
-            text, program = answer, tmp_path / f"{name}_{number}.py"
-            for old, new in changes.items():
-                assert old in text, old
-                text = text.replace(old, new)
-            program.write_text(text)
-            cases[name].append((program, said))
-    monkeypatch.setattr(check, "outcomes", looked_up(runtime, cases))
-    for name, programs in cases.items():
-        lesson = lessons.load(name)
-        words = {
-            one.path.stem.removeprefix(f"{runtime}_"): one.words for one in ending(lesson, runtime)
-        }
-        for program, said in programs:
-            found = told(lesson, runtime, program)
-            if found is None:
-                assert program.parent != tmp_path, said  # a mistake that needs more processes
-                continue
-            explained, wrong = found
-            if said in words:  # after what is not filled in, if the skeleton has it, too
-                assert explained.sure and explained.words.endswith(words[said]), explained
-                assert naming.SEVERAL not in explained.words, explained
-            else:
-                assert said in wrong.reason, (program.name, wrong.reason)
-                assert not explained.sure, (program.name, explained.words)
-                assert explained.words == "" or explained.words.startswith(NEAREST)
+    lesson = lessons.load(name)
+    known = {one.path.stem.removeprefix(f"{runtime}_"): one for one in ending(lesson, runtime)}
+    programs = [(one.path, said) for said, one in known.items()]
+    answer = lesson.answer(runtime).read_text()
+    for number, (changes, said) in enumerate(PROGRAMS[runtime][name]):
+        text, program = answer, tmp_path / f"{name}_{number}.py"
+        for old, new in changes.items():
+            assert old in text, old
+            text = text.replace(old, new)
+        program.write_text(text)
+        programs.append((program, said))
+    paths = [path for path, _ in programs]
+    monkeypatch.setattr(check, "outcomes", looked_up(lesson, runtime, paths))
+    for program, said in programs:
+        found = told(lesson, runtime, program)
+        if found is None:
+            assert program.parent != tmp_path, said  # a mistake that needs more processes
+            continue
+        explained, wrong = found
+        if said in known:  # after what is not filled in, if the skeleton has it, too
+            assert explained.sure and explained.words.endswith(known[said].words), explained
+            assert naming.SEVERAL not in explained.words, explained
+        else:
+            assert said in wrong.reason, (program.name, wrong.reason)
+            assert not explained.sure, (program.name, explained.words)
+            assert explained.words == "" or explained.words.startswith(NEAREST)

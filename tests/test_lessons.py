@@ -60,34 +60,30 @@ def _forked(request: pytest.FixtureRequest) -> None:
 
 
 # The tests of these come first: while they wait for what has stopped, others use the cores.
-STOPPING = [
-    (name, runtime, mistake)
+STOPPING = {
+    (name, runtime): [one for one in lessons.load(name).mistakes(runtime) if one.stops]
     for name, runtime in RUNTIMES
-    for mistake in lessons.load(name).mistakes(runtime)
-    if mistake.stops
-]
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("runtime", sorted({runtime for _, runtime, _ in STOPPING}))
-def test_what_stops_a_program_is_recognised(runtime: str, monkeypatch) -> None:
+@pytest.mark.parametrize(("name", "runtime"), [taught for taught, some in STOPPING.items() if some])
+def test_what_stops_a_program_is_recognised(name: str, runtime: str, monkeypatch) -> None:
     """Catches a mistake that is taken for another one, and memory that a failed rank leaves."""
     monkeypatch.setattr(running, "STALL_S", 1.0)
-    known = {
-        Program(lessons.load(name), runtime, mistake.path): mistake
-        for name, one, mistake in STOPPING
-        if one == runtime
-    }
-    programs = sorted(known, key=lambda one: one.lesson.most_pes)
+    lesson = lessons.load(name)
+    known = {Program(lesson, runtime, one.path): one for one in STOPPING[name, runtime]}
+    programs = list(known)
     wrong: dict[Program, check.Outcome] = {}
     # Each stops a launch, which is noticed after a while: two launches at a time.
+    halves = filter(None, (programs[::2], programs[1::2]))
     with support.no_shared_memory_left(), ThreadPoolExecutor(2) as pool:
-        for some in pool.map(first_wrong, [programs[::2], programs[1::2]]):
+        for some in pool.map(first_wrong, halves):
             wrong |= some
     stops = {one.path: outcome.stops for one, outcome in wrong.items()}
     assert stops == {one.path: mistake.stops for one, mistake in known.items()}
     for one, mistake in known.items():
-        named = naming.recognised(one.lesson, runtime, [wrong[one]])
+        named = naming.recognised(lesson, runtime, [wrong[one]])
         assert named == Named(mistake, exact=True), one.path
 
 
