@@ -178,6 +178,7 @@ def test_the_text_of_charm_says_what_is_not_separated() -> None:
     assert not any("asked for thread level" in note for note in made[-1].notes)
 
 
+@pytest.mark.slow
 @pytest.mark.launch
 @pytest.mark.usefixtures("one_launch")
 def test_parts_are_measured_under_charm(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ FOR_TIME_ONLY = {  # waits that keep no memory in order
     "event.wait(stream)": "is what `wait_for` does",
     "event.synchronize()": "is what `reached` does",
 }
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(RUN_S + 60)]
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +45,11 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
     return json.loads((made / "found.json").read_text())
 
 
-@pytest.mark.timeout(RUN_S + 60)
 def test_there_are_no_races(found: dict[str, dict[str, Any]]) -> None:
     """Catches a missing wait in any app, by each path of messages, and poison that is used."""
     assert found[""] == {"races": [], "invalid": []}
 
 
-@pytest.mark.timeout(RUN_S + 60)
 def test_each_deleted_wait_is_found(found: dict[str, dict[str, Any]]) -> None:
     """Catches a checker that is blind to a wait, and a wait that nothing needs."""
     made = {name: without["races"] for name, without in found.items() if "races" in without}
@@ -62,7 +61,6 @@ def test_each_deleted_wait_is_found(found: dict[str, dict[str, Any]]) -> None:
         assert where and set(where.groups()) == {"kernels/halo/gpu.py"}
 
 
-@pytest.mark.timeout(RUN_S + 60)
 def test_every_wait_is_deleted_once(found: dict[str, dict[str, Any]]) -> None:
     """Catches a new wait of which nobody has shown that it is needed."""
     folders = support.ROOT / "devices" / "cuda", support.ROOT / "kernels"

@@ -178,6 +178,7 @@ def test_files_of_other_runs_are_left(tmp_path, isolated, nothing_left) -> None:
     assert isinstance(end, str) and said in end
 
 
+@pytest.mark.slow
 def test_the_kernel_limits_processes(tmp_path, isolated, nothing_left, monkeypatch) -> None:
     """Catches endless forks that end only when the process that watches gets a core."""
     if sandbox.RELEASE < sandbox.NUMBERS_INSIDE:

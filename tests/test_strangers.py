@@ -335,6 +335,7 @@ def test_fuzzing_a_kind(tmp_path: Path) -> None:
     assert found["accepted"] and found["refused"] and found["failures"] == 0
 
 
+@pytest.mark.slow
 def test_fuzzing_may_be_interrupted(tmp_path: Path) -> None:
     """Catches Ctrl-C, which all processes of a terminal get, as the failure of an input."""
     result = tmp_path / "result.json"

@@ -178,6 +178,7 @@ def test_diff(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert said.count("\n") >= 4 and too_long(said) == []
 
 
+@pytest.mark.slow
 def test_verify_and_demo(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
