@@ -716,13 +716,21 @@ def test_broken_machines_are_refused_in_one_line(text: str, words: str, tmp_path
         (["strong", "jacobi2d", "--machine", "two-cores", "--pes", "4"], "no cost driver.mpi"),
         (["errors", "nothing.jsonl", "--machine", "two-cores"], "nothing.jsonl: cannot be read"),
         (["strong", "jacobi2d", "--pes", "0", "--machine", "two-cores"], "--pes 0"),
+        (["errors", "nothing.jsonl"], "nothing.jsonl: cannot be read"),
+        (["strong", "jacobi2d", "--fit", "nothing.jsonl"], "nothing.jsonl: cannot be read"),
         (["check", "--figure", "/nowhere/x.png"], "--figure /nowhere/x.png"),
+        (["check", "--figure", "x.xyz"], "--figure x.xyz: must end in .png, .svg, .pdf"),
+        (["strong", "jacobi2d", "--machine", "two-cores", "--figure", "x"], "x: must end in .png"),
         (["lb", "jacobi2d", "--machine", "two-cores", "--drivers", "mpi"], "--drivers mpi"),
         (["measure", "--hosts", "a:2"], "--hosts a:2: must be two hosts or more"),
     ],
 )
-def test_bad_input(words: list[str], said: str) -> None:
-    """Catches bad input that is no single line with exit status 2."""
+def test_bad_input(
+    words: list[str], said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Catches bad input that is no single line, or is seen after this machine was measured."""
+    monkeypatch.setattr(measure, "measured", lambda *_: pytest.fail("measures this machine"))
+    monkeypatch.setattr(measure, "own_file", lambda: tmp_path / "this.toml")
     assert said in support.refused(["model", *words])
 
 

@@ -22,15 +22,16 @@ from miniapps.parameters import InputError, Number, Share, require_numbers
 
 # What an option may be read by besides a `Number`, as it reads no real number.
 NO_REALS = {
-    "Path", "balancer_names", "dimensions", "driver_name", "duration", "extents", "hosts", "int",
-    "integer", "integer_or_auto", "names", "numbers", "part_or_number", "str", "yes_or_no",
-    "miniapps.leanmd.problem.Gradient", "miniapps.communication.settings.Span",
+    "Path", "balancer_names", "balancers", "counts", "dimensions", "driver_name", "duration",
+    "extents", "hosts", "int", "integer", "integer_or_auto", "names", "numbers", "part_or_number",
+    "pe_counts", "str", "yes_or_no", "miniapps.communication.settings.Span",
+    "miniapps.leanmd.problem.Gradient",
 }  # fmt: skip
 # Options whose value is a word or a name that the command reads itself.
 WORDS = {
     "--device", "--driver", "--fault", "--for", "--format", "--json", "--launcher", "--lesson",
-    "--library", "--name", "--preset", "--salt", "--sbatch", "--show", "apps", "file", "name",
-    "options", "positional",
+    "--library", "--machine", "--model", "--name", "--preset", "--salt", "--sbatch", "--show",
+    "apps", "file", "name", "names", "options", "positional",
 }  # fmt: skip
 # Options with real numbers inside of a text: what their help says. `test_numbers_out_of_range`
 # tries them.

@@ -369,10 +369,12 @@ def test_lists() -> None:
         options.balancers("Greedy,best")
 
 
-def row(step_s: list[float], balancer: str = "Greedy", odf: float = 4, moved: int = 3) -> Row:
+def row(
+    step_s: list[float], balancer: str = "Greedy", odf: float = 4, moved: int = 3, lb_steps: int = 1
+) -> Row:
     """A row of the table."""
     period = 0 if balancer in ("none", "optimal") else 20
-    found = [Prediction(seconds, 1.0, moved, None, 1) for seconds in step_s]
+    found = [Prediction(seconds, 1.0, moved, None, lb_steps) for seconds in step_s]
     return Row(Choice(2, odf, balancer, period), found)
 
 
@@ -400,6 +402,22 @@ def test_the_best_choice_and_its_margin() -> None:
     assert sentence(best_of([row([1.0], "optimal")])).startswith("Only the bound")
     same = best_of([row([1.0], moved=5), row([1.0], "RefineB", moved=1)])
     assert same is not None and same.row.choice.balancer == "RefineB"
+
+
+def test_a_balancer_that_does_nothing_is_not_recommended(
+    traced: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Catches advice to balance where that is as fast as nothing, and a period beyond the run."""
+    for lb_steps in (0, 5):
+        idle = row([1.0], "Greedy", odf=1, moved=0, lb_steps=lb_steps)
+        best = best_of([idle, row([1.0], "none", odf=1, moved=0, lb_steps=0)])
+        assert best is not None and best.row.choice.balancer == "none"
+        assert sentence(best).startswith("Best on 2 PEs: no balancing, 1 block per PE; ")
+    words = f"replay {traced[0]} --pes 2 --balancers Greedy,none --lb-periods 1,1000"
+    assert main(words.split()) == VALID
+    said = " ".join(capsys.readouterr().out.split())
+    steps = SavedRun.read(traced[0]).record["steps"]
+    assert f"every 1000: no load-balancing step is in the recorded {steps} steps" in said
 
 
 @pytest.fixture(scope="module")
@@ -474,7 +492,7 @@ def test_the_command(traced: Any, tmp_path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--pes 9..2", "the smaller number first"),
+        ("--pes 9..2", "must be FEWEST..MOST, such as 2..64"),
         ("--pes 16", "the run has only 8 blocks"),
         ("--odf 16 --pes 2", "record a run with more"),
         ("--balancers best", "Greedy, GreedyRefine"),

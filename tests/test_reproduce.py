@@ -40,6 +40,7 @@ from miniapps.workbench.reproduce import (
     predicates,
     report,
     results,
+    settings,
     tables,
     wrong,
 )
@@ -53,6 +54,7 @@ from miniapps.workbench.study import noise, statistics
 from miniapps.workbench.study.campaign import Campaign
 from miniapps.workbench.study.comm.claims import Wanted
 from miniapps.workbench.study.comm.series import Line
+from miniapps.workbench.study.drawing import new_figure
 from miniapps.workbench.study.options import study_of
 from miniapps.workbench.study.plan import CASE, case_of, described
 from miniapps.workbench.study.statistics import Interval
@@ -128,6 +130,20 @@ def test_published_values_are_those_of_the_papers() -> None:
     assert [claim.published for claim in copied] == [1.1346, 2.3002, 1.0845]
 
 
+def test_points_that_are_published_are_drawn() -> None:
+    """CharmPy Fig. 2: 1600 and 110 ms; 438 ms on 131072 cores; ESPM2 Fig. 5: 6.52 to 7.54 ms."""
+    charm = "charm ODF 1"
+    assert FIGURES["charmpy-fig2"].lines == {charm: {8: 1600, 128: 110}}
+    assert FIGURES["charm4py-leanmd"].lines == {charm: {131072: 438}}
+    of_gpus = FIGURES["espm2-fig5"].lines["mpi"]
+    assert of_gpus == pytest.approx({96: 7.03, 192: 5.215, 384: 3.96, 768: 3.855})
+    data = json.loads((ROOT / "studies/published/espm2_latency_gpu_intranode.json").read_text())
+    for claim, of, to in zip(FIGURES["espm2-fig2"].claims[1:], ("mpi4py", "charm4py"),
+                             ("mpi", "charmxx"), strict=True):  # fmt: skip
+        ratios = np.array(data[of]) / np.array(data[to])
+        assert claim.published == pytest.approx([ratios.min(), ratios.max()], rel=0.01)
+
+
 PAPER = """
 source = "A paper"
 [[figures]]
@@ -158,6 +174,9 @@ published = "PEs.0"
         ("minutes = [1, 5]", "minutes = [1]", "minutes one: must be two: quick and usual"),
         ("[figures.lines]", "colour = 1\n[figures.lines]", "figures[0] has the key colour"),
         ('"mpi4py"', '"mpi5py"', "lines mpi5py: must be a list in the published file"),
+        ('"mpi4py"', '{ PEs = [24], ms = "mpi4py" }', "must be a list in the published file"),
+        ('"mpi4py"', '{ PEs = "no", ms = 1.0 }', "published no: is not in the published file"),
+        ('"mpi4py"', "{ PEs = 2, ms = -1.0 }", "must be a list in the published file"),
         ('"PEs.0"', '"PEs.9"', "published PEs.9: is not in the published file"),
         ('"PEs.0"', "[2, 1]", "must be a number, two in ascending order, or a text"),
         ("espm2_pic", "none", "none.json: cannot be read"),
@@ -589,6 +608,34 @@ def test_a_figure_has_both_scales(canned: Path, monkeypatch: Any) -> None:
     assert diamonds == [[1], [1], [2.6], [2.6], [1], [1]]
 
 
+def test_differences_are_drawn_over_the_published_ones() -> None:
+    """Catches an overhead of 0.61 us that is drawn at 0.44, and 2.31 us beside 0.44 on one axis."""
+    claims = [claim_of(take="difference", published=value, what=f"{what} [us]") for what, value in
+              (("short", 0.5), ("long", 2.0), ("open", None))]  # fmt: skip
+    values = Interval(0.6, 0.4, 0.8), Interval(1.0, 0.5, 1.5), Interval(1.0, 1.0, 1.0)
+    outcomes = tuple(
+        predicates.Outcome(claim, OPEN, values={8: value}, unit="us", published=claim.published,
+                           agrees=predicates.agreeing(claim.published, claim))
+        for claim, value in zip(claims, values, strict=True)
+    )  # fmt: skip
+    found = mock.Mock(outcomes=outcomes)
+    drawn = drawing.drawn_differences(found)
+    assert [one.values[8].value for one in drawn if one.values] == pytest.approx([1.2, 0.5])
+    assert drawing.drawn_ratios(found) == []
+    figure, ((axes,),) = new_figure(6, 4, 1, 1)
+    drawing.draw_claims(axes, drawn, drawing.OVER)
+    wrong_ones = faults(figure, ["short: 0.5 us", "long: 2 us", "over the published"])
+    assert [one for one in wrong_ones if "a line --" not in one] == []  # the one at 1
+    (container,) = laid_out(figure).axes[0].containers[-1:]
+    dots, _, (bars,) = container.lines
+    assert [*dots.get_xdata()] == pytest.approx([1.2, 0.5])
+    ends = [segment[:, 0].tolist() for segment in bars.get_segments()]
+    assert ends == [pytest.approx([0.8, 1.6]), pytest.approx([0.25, 0.75])]
+    bands = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in axes.patches]
+    assert bands == [pytest.approx((0.5, 2.0))] * 2
+    assert [*axes.lines[0].get_xdata()] == [1]
+
+
 @pytest.mark.parametrize(
     ("measured", "published", "apart"),
     [([1, 2], [2, 4], False), ([1, 2], [10, 20], True), ([10, 20], [1, 2], True)],
@@ -670,6 +717,9 @@ needs-pes = 64
         (["espm2-fig7", "espm2-fig3", "--campaign", "x"], "--campaign x: needs a single FIGURE"),
         (["espm2-fig7", "--full"], "--full espm2-fig7: needs 768 cores, here are "),
         (["espm2-fig2"], "reproduce espm2-fig2: needs 2 GPUs: "),
+        (["espm2-fig7", "--campaign", "x.jsonl"], "--campaign x.jsonl: there is no such file"),
+        (["espm2-fig7", "--folder", str(ROOT / "README.md")], "README.md: cannot be made: "),
+        (["espm2-fig7", "--list"], "--list given: names all: give it alone"),
         (["espm2-fig7", "--", "-v"], "-- -v: a study passes no options to launchers"),
     ],
 )
@@ -680,6 +730,98 @@ def test_a_wrong_command_is_one_line(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert line in refused("reproduce", *words)
+
+
+@pytest.mark.parametrize(
+    ("figure", "made", "line"),
+    [
+        ("espm2-fig7", "espm2-fig3", "of the study of espm2-fig7, whose kind is lb"),
+        ("espm2-fig3", "charmpy-fig2", "of the study of espm2-fig3, whose app is jacobi2d"),
+        ("espm2-fig7", "espm2-fig7-pic_hopping", "of the study of espm2-fig7, whose app is pic"),
+        ("espm2-fig7", "espm2-fig1", "of the study of espm2-fig7, whose kind is lb"),
+        ("espm2-fig1", "espm2-fig7", "of the study of espm2-fig1, whose kind is comm"),
+        ("ppython-fig3", "espm2-fig1", "of the study of ppython-fig3, whose source is Byun"),
+    ],
+)
+def test_a_campaign_of_another_study_is_refused(figure: str, made: str, line: str) -> None:
+    """Catches a claim on Jacobi2D that is told by the times of Stencil3D, and a KeyError."""
+    path = ROOT / f"docs/reproduction/quick/{made}.jsonl"
+    with pytest.raises(InputError) as caught:
+        results.found_of(FIGURES[figure], carry_out.QUICK, Path("nowhere"), path)
+    assert f"{made}.jsonl: is not {line}" in str(caught.value)
+
+
+def test_a_page_says_what_is_otherwise_than_published(canned: Path) -> None:
+    """Catches a small problem that is shown as the published one, also if it is called full."""
+    main(["reproduce", "espm2-fig7", "--quick", "--folder", "made"])
+    fig7 = FIGURES["espm2-fig7"]
+    made = Path("made/quick/espm2-fig7.jsonl")
+    for scale in (carry_out.QUICK, carry_out.FULL):
+        found = results.found_of(fig7, scale, Path("made"), made)
+        assert found.departures == [
+            "`size` 750, not 5998",
+            "`distribution` geometric:0.996, not geometric:0.999",
+            "`steps` 160, not 1000",
+        ]
+        assert len(drawing.figure_of(found).axes) == 3  # published values have their own axis
+        page = " ".join(report.page([found], scale, Path("made")).split())
+        assert "Otherwise than with `--full`: `size` 750, not 5998; `distribution`" in page
+        other = "These figures show campaigns with other settings than with `--full`: espm2-fig7."
+        assert (other in page) == (scale == carry_out.FULL)
+    assert found.campaign is not None
+    found.campaign.head["study"] |= {"problem": study_of(carry_out.options_of(
+        fig7, carry_out.FULL, None)).problem.parameters(), "steps": 1000}  # fmt: skip
+    assert found.departures == []
+
+
+def test_settings_of_a_scale() -> None:
+    """Catches a campaign of all sizes, or of more trials, that passes for a quick one."""
+    fig1 = FIGURES["espm2-fig1"]
+    short, all_sizes = [16, 256, 4096, 65536, 1048576], [16 << n for n in range(19)]
+    for scale, sizes, trials, as_asked in (
+        (carry_out.QUICK, short, 3, True),
+        (carry_out.QUICK, short, 4, False),
+        (carry_out.QUICK, all_sizes, 3, False),
+        (carry_out.USUAL, short, 7, True),
+        (carry_out.FULL, all_sizes, 10, True),
+    ):
+        campaign = mock.Mock(head={"points": [{"sizes": sizes}]})
+        campaign.of.return_value = [{"trial": trial} for trial in range(trials)]
+        assert settings.is_as_asked(fig1, scale, campaign) == as_asked, (scale, sizes, trials)
+
+
+def test_quick_figures_take_the_minutes_that_the_list_says() -> None:
+    """Catches minutes that nobody has measured; of the runs that count, and samples of noise."""
+    folder, seen = ROOT / "docs/reproduction/quick", 0
+    for name, figure in FIGURES.items():
+        seconds = 0.0
+        for path in sorted(folder.glob(f"{name}.jsonl")) + sorted(folder.glob(f"{name}-*.jsonl")):
+            events = [json.loads(text) for text in path.read_text().splitlines()]
+            mine = Campaign(events[0], events[1:])
+            if path.stem == name and not settings.is_as_asked(figure, carry_out.QUICK, mine):
+                break
+            timed = (one for one in mine.events if one["event"] in ("run", "noise"))
+            seconds += sum(one["seconds"] for one in timed)
+        else:
+            seen += seconds > 0
+            assert round(seconds / 60) <= figure.minutes[0], (name, seconds)
+    assert seen >= 8
+
+
+def test_a_figure_says_how_many_of_its_runs_were_disturbed() -> None:
+    """Catches runs of a wrong program that are left out, a limit that is missed, and a mean."""
+    runs = [{"record": {"oversubscribed": False, "disturbance": {"waited": share, "steal": 0.0}}}
+            for share in (0.0, DISTURBED, 0.03, 0.61)]  # fmt: skip
+    campaigns = [mock.Mock(), mock.Mock()]
+    campaigns[0].of.return_value, campaigns[1].of.return_value = runs[:2], runs[2:]
+    found = mock.Mock(figure=FIGURES["espm2-fig7"], campaigns={None: campaigns[0]})
+    none = "In no run did other programs take more than 2% of a PE's time."
+    assert report.disturbed_text(found) == none
+    found.campaigns["pic_hopping"] = campaigns[1]
+    assert report.disturbed_text(found) == (
+        "In 2 of 4 runs, those of wrong programs included, other programs took more than 2% of a "
+        "PE's time, up to 61%."
+    )
 
 
 def test_the_list_names_everything(capsys: Any, monkeypatch: Any) -> None:
@@ -710,6 +852,15 @@ def test_the_ideal_gain_falls_when_particles_move() -> None:
     rows = ideal.gains_table(FIGURES["espm2-fig7"]).rows
     assert rows[0][:2] == ("24", "2.63") and len(rows) == 6
     assert all(float(still) > float(moving) > 1 for *_, still, moving in rows)
+
+
+def test_whether_counts_refute_a_gain() -> None:
+    """Catches an answer that does not depend on the counts."""
+    said = ideal.conclusion([(2.5, 4.0, 3.0), (2.0, 5.0, 4.5)])
+    assert "gains 3.00 to 4.50, 10% to 25% less than as published: counts do not refute" in said
+    assert "counts refute the published gain on 1 of 2 numbers" in ideal.conclusion(
+        [(3.1, 4.0, 3.0), (2.0, 5.0, 4.5)]
+    )
 
 
 # Peers --------------------------------------------------------------------------------------------
@@ -770,16 +921,31 @@ def test_times_of_a_peer_are_kept(monkeypatch: Any, tmp_path: Path) -> None:
     monkeypatch.setattr(peers, "PEERS", {"LAMMPS": counted})
     monkeypatch.setattr(peers, "missing", lambda peer: None)
     path = tmp_path / "peer.json"
-    path.write_text('{"1": [7.0, 8.0]}')
+    head = json.loads(json.dumps(study.head()))
+    settings = peers.settings_of(head)
+
+    def write(times: Any, **changed: Any) -> None:
+        path.write_text(json.dumps({"settings": settings | changed, "ms": times}))
+
+    write({"1": [7.0, 8.0]})
     peers.measure("LAMMPS", study, 3, path)
     assert ranks == [1, 2, 2, 2]
-    assert peers.stored(path) == {1: [7.0, 8.0, 1.0], 2: [2.0, 3.0, 4.0]}
-    found = peers.line_of("LAMMPS", path)
+    assert peers.stored(path, settings) == {1: [7.0, 8.0, 1.0], 2: [2.0, 3.0, 4.0]}
+    found = peers.line_of("LAMMPS", path, head)
     assert found is not None and [*found.trials[2]] == [2.0, 3.0, 4.0] and found.unit == "ms"
-    for text in ("[1]", '{"1": [0]}', '{"x": [1.0]}', "nothing"):
+    for times in ([1], {"1": [0]}, {"x": [1.0]}, "nothing", {"1": 2.0}):
+        write(times)
+        with pytest.raises(InputError, match="peers"):
+            peers.stored(path, settings)
+    for text in ("[1]", '{"1": [2.0]}', "nothing"):
         path.write_text(text)
         with pytest.raises(InputError, match="peers"):
-            peers.stored(path)
+            peers.stored(path, settings)
+    write({"1": [7.0]}, steps=1)
+    for again in (lambda: peers.measure("LAMMPS", study, 3, path),
+                  lambda: peers.line_of("LAMMPS", path, head)):  # fmt: skip
+        with pytest.raises(InputError, match="was measured with other settings than"):
+            again()
 
 
 @pytest.mark.slow

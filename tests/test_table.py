@@ -69,6 +69,13 @@ def test_the_fullest_form_that_fits(most: int, head: str, common: bool) -> None:
     assert {"mpi", "1.5", "x", "2.5", "step", "time", "same"} <= {*words}
 
 
+def test_an_empty_column_is_not_said_of_all_rows() -> None:
+    """Catches "in all rows: beyond 15 %" below a table of which no row is."""
+    narrow = made("name", "beyond 15 %", "note", rows=["a||none of these", "b||none of these"])
+    shown = " ".join(" ".join(lines(narrow, 20)).split())
+    assert "in all rows: note none of these" in shown and "beyond" not in shown
+
+
 def test_text_above_numbers() -> None:
     """Catches wide tables of numbers whose columns cannot be compared any more."""
     row = "a configuration of words|" + "|".join(["1.234 [1.0, 2.0]"] * 4)

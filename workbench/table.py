@@ -115,7 +115,9 @@ def _without_common(table: Table) -> tuple[Table, str]:
     kept = [n for n in range(len(table.columns)) if n not in same]
     rows = tuple(tuple(row[n] for n in kept) for row in table.rows)
     short = replace(table, columns=tuple(table.columns[n] for n in kept), rows=rows)
-    said = [f"{table.columns[n].title} {cells[n][0]}" for n in same if cells[n][0] != NONE]
+    said = [
+        f"{table.columns[n].title} {cells[n][0]}" for n in same if cells[n][0] not in (NONE, "")
+    ]
     return short, f"in all rows: {'; '.join(said)}" if said else ""
 
 

@@ -14,7 +14,7 @@ from miniapps.workbench.model.fitting import corrected
 from miniapps.workbench.model.formula import values
 from miniapps.workbench.model.machine import Machine
 from miniapps.workbench.model.published import TABLES, Published, Row
-from miniapps.workbench.run.writable import check_writable
+from miniapps.workbench.run.writable import check_figure
 from miniapps.workbench.study.cells import columns_of, number
 from miniapps.workbench.study.statistics import Interval
 from miniapps.workbench.table import Table, show
@@ -79,8 +79,7 @@ def check(figure: Path | None = None) -> int:
 
     ``figure``: a file for a drawing of them. Raises InputError for one that cannot be written.
     """
-    if figure is not None:
-        check_writable("--figure", figure)
+    check_figure(figure)
     wrong, shown, drawn = False, [], {}
     for table in TABLES:
         machine = machine_of(table)

@@ -12,7 +12,7 @@ from miniapps.parameters import require
 from miniapps.workbench.arguments import add_app_options, add_kinds, add_options
 from miniapps.workbench.exit_status import VALID
 from miniapps.workbench.run.spec import RunSpec
-from miniapps.workbench.run.writable import check_writable
+from miniapps.workbench.run.writable import check_figure
 
 KINDS = {
     "strong": "the same problem on more and more PEs",
@@ -74,16 +74,16 @@ def _predict(options: argparse.Namespace, runtime: list[str]) -> int:
     from miniapps.workbench.study.options import study_of
     from miniapps.workbench.table import show
 
-    if options.figure is not None:
-        check_writable("--figure", options.figure)
+    check_figure(options.figure)
+    campaign = None if options.fit is None else campaigns.read(options.fit)
     machine = measure.machine_named(options.machine)
     options.pes = options.pes or _usual_pes(options.kind, machine)
     specs = study_of(options).planned()
     shown = []
-    if options.fit is None:
+    if campaign is None:
         fitted = from_machine(machine)
     else:
-        cells = campaigns.cells(machine, campaigns.read(options.fit))
+        cells = campaigns.cells(machine, campaign)
         _require_enough(options.fit, cells)
         fitted = fit(machine, cells)
         shown.append(errors_table(options.fit.name, leave_one_out(machine, cells)))
@@ -141,10 +141,11 @@ def _errors(options: argparse.Namespace, runtime: list[str]) -> int:
     from miniapps.workbench.model.fitting import leave_one_out
     from miniapps.workbench.table import show
 
+    read = [campaigns.read(path) for path in options.files]
     machine = measure.machine_named(options.machine)
     made = []
-    for path in options.files:
-        cells = campaigns.cells(machine, campaigns.read(path))
+    for path, campaign in zip(options.files, read, strict=True):
+        cells = campaigns.cells(machine, campaign)
         _require_enough(path, cells)
         made.append(errors_table(path.name, leave_one_out(machine, cells)))
     show(made)

@@ -55,6 +55,11 @@ class Row:
         pairs = zip(self.predictions, other.predictions, strict=True)
         return mean_interval([mine.step_s / its.step_s for mine, its in pairs])
 
+    @property
+    def balances(self) -> bool:
+        """Whether it has a balancer."""
+        return self.choice.balancer not in (NONE, OPTIMAL)
+
     def mean(self, of: str) -> float:
         """The mean of a number over the runs; NaN if it is not known."""
         found = [getattr(one, of) for one in self.predictions]
@@ -144,7 +149,7 @@ def best_of(rows: Sequence[Row]) -> Best | None:
     """The best of the choices on a number of PEs; None if there is but the bound."""
     real = sorted(
         (row for row in rows if row.choice.balancer != OPTIMAL),
-        key=lambda row: (row.step_s.value, row.mean("moved")),
+        key=lambda row: (row.step_s.value, row.mean("moved"), row.mean("lb_steps"), row.balances),
     )
     if not real:
         return None
@@ -178,7 +183,8 @@ def table(
         )
         for row in rows
     )
-    return Table(title_of(runs), columns, cells, tuple(_notes(runs, costs, refused)))
+    notes = (*_notes(runs, costs, refused), *_idle(runs, rows))
+    return Table(title_of(runs), columns, cells, notes)
 
 
 def title_of(runs: Sequence[Recorded]) -> str:
@@ -217,6 +223,15 @@ def _notes(
         yield f"DISTURBED: {disturber(worst)}; blocks that it held up seem heavy"
 
 
+def _idle(runs: Sequence[Recorded], rows: Sequence[Row]) -> Iterator[str]:
+    """That a first load-balancing step after the end of the run is none."""
+    idle = {row.choice.period for row in rows if row.balances and not row.mean("lb_steps")}
+    if idle:
+        steps = counted(runs[0].steps, "step")
+        every = ", ".join(map(str, sorted(idle)))
+        yield f"every {every}: no load-balancing step is in the recorded {steps}"
+
+
 def _time(seconds: Interval) -> str:
     """A time in ms, with its interval if there are several runs."""
     if math.isnan(seconds.low):
@@ -226,7 +241,7 @@ def _time(seconds: Interval) -> str:
 
 def named(choice: Choice) -> str:
     """A choice in a few words."""
-    blocks = f"{choice.odf:g} blocks per PE"
+    blocks = f"{choice.odf:g} block{'' if choice.odf == 1 else 's'} per PE"
     if choice.balancer == NONE:
         return f"no balancing, {blocks}"
     return f"{choice.balancer} every {counted(choice.period, 'step')}, {blocks}"

@@ -28,7 +28,7 @@ def pe_counts(text: str) -> list[int]:
         low, dots, high = part.partition("..")
         least, most = _count(low, MOST_PES), _count(high or low, MOST_PES)
         if dots and (not high or least > most):
-            raise ValueError("2..64 has the smaller number first")
+            raise ValueError("FEWEST..MOST, such as 2..64")
         while least <= most:
             found.append(least)
             least *= 2

@@ -135,16 +135,22 @@ def options_of(figure: Figure, scale: str, model: str | None) -> argparse.Namesp
     return parser.parse_args(words)
 
 
-def _of_messages(figure: Figure, scale: str, path: Path, max_noise: float | None) -> int:
-    """Make the launches of the parts of a study of messages."""
+def asked_of_messages(figure: Figure, scale: str) -> Wanted:
+    """What the study of messages of a figure asks for at a scale: its parts and trials."""
     wanted = Wanted.read(figure.study_path, quick=scale != FULL, as_published=scale == FULL)
     named = [(claim, claim.name.removesuffix(f"-{claim.ranks}")) for claim in wanted.claims]
     mine = tuple(claim for claim, name in named if {claim.name, name} & {*figure.parts})
     trials = USUAL_TRIALS if scale == USUAL else wanted.trials
-    plan = Plan.of(replace(wanted, claims=mine, trials=trials), {})
+    return replace(wanted, claims=mine, trials=trials)
+
+
+def _of_messages(figure: Figure, scale: str, path: Path, max_noise: float | None) -> int:
+    """Make the launches of the parts of a study of messages."""
+    wanted = asked_of_messages(figure, scale)
+    plan = Plan.of(wanted, {})
     reasons = "; ".join(f"{one['variants']}: {one['reason']}" for one in plan.left_out)
     require(bool(plan.launches), "reproduce", figure.name, f"cannot be measured here: {reasons}")
-    policy = _policy(trials, max_noise)
+    policy = _policy(wanted.trials, max_noise)
     return measure(CommRuns(plan, policy), policy, path)
 
 

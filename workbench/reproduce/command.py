@@ -45,13 +45,25 @@ def command(options: argparse.Namespace, runtime: list[str]) -> int:
     require(not runtime, "--", " ".join(runtime), "a study passes no options to launchers")
     every = papers.figures()
     if options.list:
+        require(
+            not options.names and not options.all, "--list", "given", "names all: give it alone"
+        )
         show(list(tables.listed(every)))
         return VALID
     asked = chosen(options, every)
     scale = scale_of(options)
+    _make(options.folder)
     if options.all or options.report:
         return report_of(asked, scale, options)
     return max(reproduced(figure, scale, options) for figure in asked)
+
+
+def _make(folder: Path) -> None:
+    """Make a folder, unless it is there. Raises InputError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError("--folder", folder, f"cannot be made: {error.strerror}") from None
 
 
 def chosen(options: argparse.Namespace, every: Sequence[Any]) -> list[Any]:
@@ -83,7 +95,6 @@ def reproduced(figure: Any, scale: str, options: argparse.Namespace) -> int:
     status = VALID
     if options.campaign is None:
         status = carry_out.carry_out(figure, scale, options.folder, options.max_noise)
-    options.folder.mkdir(parents=True, exist_ok=True)
     found = results.found_of(figure, scale, options.folder, options.campaign)
     drawn = report.draw(found, options.folder)
     show([tables.claims_table(found)])
@@ -104,7 +115,6 @@ def report_of(figures: Sequence[Any], scale: str, options: argparse.Namespace) -
             status = max(status, done)
         except InputError as error:
             print(f"left out: {figure.name}: {error}")
-    options.folder.mkdir(parents=True, exist_ok=True)
     found = report.found_in(figures, scale, options.folder)
     written = report.write(found, scale, options.folder)
     show([tables.summary_table(found)])

@@ -2,8 +2,8 @@
 
 Left are the values over PEs or bytes. Published ones have dotted lines and open markers, and an
 axis of their own where they are of another problem, or more than `APART` times as large or small;
-the axis says so. Right are the claims that are ratios: what was measured, and the range of values
-that agree.
+the axis says so. Right are the claims that are ratios, and those that are differences, these over
+the published one: what was measured, and the range of values that agree.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from miniapps.workbench.reproduce.lines import Lines
-from miniapps.workbench.reproduce.papers import Figure
+from miniapps.workbench.reproduce.papers import DIFFERENCE, Figure
 from miniapps.workbench.reproduce.predicates import NEUTRAL, Outcome
 from miniapps.workbench.reproduce.results import Found
 from miniapps.workbench.show.captions import fitted, wrapped
@@ -39,26 +39,30 @@ from miniapps.workbench.study.validation import spaced
 
 APART = 3.0  # ratio of means on logarithmic scales from which on two axes are drawn
 DOTTED: dict[str, Any] = {"linestyle": ":", "markerfacecolor": "white", "linewidth": 1.2}
+RATIOS = "ratio: measured (dot), published (diamond)"
+OVER = "over the published: measured (dot), published (diamond)"
 TICKS = 8  # labels of an axis of bytes or PEs
 
 
 @styled(**STYLE)
 def figure_of(found: Found) -> Any:
     """The figure of what has been measured; None if there is nothing to draw."""
-    lines, ratios = drawn_lines(found), drawn_ratios(found)
-    panels = [panel for panel in (lines, ratios) if panel]
-    if found.campaign is None or not panels:
+    lines = drawn_lines(found)
+    claims = {RATIOS: drawn_ratios(found), OVER: drawn_differences(found)}
+    claims = {title: outcomes for title, outcomes in claims.items() if outcomes}
+    count = len(claims) + bool(lines)
+    if found.campaign is None or not count:
         return None
-    height = max(4.2, 1.6 + 0.5 * len(ratios))
-    figure, axes = new_figure(4.9 * len(panels), height, 1, len(panels))
+    height = max(4.2, 1.6 + 0.5 * max(map(len, claims.values()), default=0))
+    figure, axes = new_figure(4.9 * count, height, 1, count)
     if lines:
-        draw_values(axes[0][0], lines, found.is_smaller)
+        draw_values(axes[0][0], lines, bool(found.departures))
         labelled = [one for part in figure.axes for one in _legend(part)]
         fitted_legend(figure, [one for one, _ in labelled], [label for _, label in labelled])
-    if ratios:
-        draw_ratios(axes[0][-1], ratios)
+    for place, (title, outcomes) in zip(axes[0][-len(claims) :], claims.items(), strict=False):
+        draw_claims(place, outcomes, title)
     said = [f"{found.figure.source}, {found.figure.shows}: {found.figure.title}"]
-    said += [title_of(found.campaign)] if found.is_smaller else []
+    said += [title_of(found.campaign)] if found.departures else []
     said.append(f"measured on {machine_of(found.campaign)}")
     figure.suptitle(fitted(said, int(LETTERS * figure.get_figwidth())), fontsize=8)
     return figure
@@ -156,7 +160,22 @@ def drawn_ratios(found: Found) -> list[Outcome]:
     ]
 
 
-def draw_ratios(axes: Any, outcomes: Sequence[Outcome]) -> None:
+def drawn_differences(found: Found) -> list[Outcome]:
+    """The claims that are differences, as they are over the published ones: these are at 1."""
+    return [
+        replace(
+            one,
+            values={at: value.times(1 / one.published) for at, value in one.values.items()},
+            agrees=(one.agrees[0] / one.published, one.agrees[1] / one.published),
+            published=1,
+        )
+        for one in found.outcomes
+        if one.claim.take == DIFFERENCE and one.values and len(one.values) == 1 and one.agrees
+        if isinstance(one.published, int | float) and one.published > 0
+    ]
+
+
+def draw_claims(axes: Any, outcomes: Sequence[Outcome], title: str) -> None:
     """Draw what was measured of claims, and what agrees with the published values."""
     places = np.arange(len(outcomes))
     values = [value for one in outcomes for value in (one.values or {}).values()]
@@ -176,12 +195,14 @@ def draw_ratios(axes: Any, outcomes: Sequence[Outcome]) -> None:
     axes.set_yticks(places, [wrapped(_name(one), 34) for one in outcomes], fontsize=7)
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
-    axes.set_xlabel("ratio: measured (dot), published (diamond)")
+    axes.set_xlabel(title)
 
 
 def _name(one: Outcome) -> str:
     """A claim in a few words, with the program of which it is told."""
     claim = one.claim
+    if claim.take == DIFFERENCE:
+        return f"{claim.what.partition(' [')[0]}: {claim.published:g} {one.unit}"
     compared = f"{claim.of} / {claim.to}" if claim.to else f"{claim.of}, {claim.take}"
     return f"{spaced(one.model)}: {compared}" if one.model else compared
 

@@ -46,9 +46,13 @@ RULES = (EFFECT, SAME, ABOVE)
 
 def _is_published(value: Any) -> bool:
     """Whether a value is a number, a range, or a text that leads to one."""
-    if isinstance(value, list):
-        return len(value) == 2 and all(map(NUMBER.fits, value)) and value[0] <= value[1]
-    return NUMBER.fits(value) or LINE.fits(value)
+    return _is_range(value) if isinstance(value, list) else NUMBER.fits(value) or LINE.fits(value)
+
+
+def _is_range(value: Any) -> bool:
+    """Whether a value is two numbers in ascending order."""
+    two = isinstance(value, list) and len(value) == 2 and all(map(NUMBER.fits, value))
+    return two and bool(value[0] <= value[1])
 
 
 CLAIM: Mapping[str, Any] = MappingProxyType(
@@ -190,11 +194,22 @@ def _published(path: Path, figure: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_pes(data: Mapping[str, Any], key: Any) -> dict[int, float]:
-    """Published values by PEs: those under a key, beside the list ``PEs``."""
-    pes, values = data.get("PEs"), data.get(str(key))
-    lists = isinstance(pes, list) and isinstance(values, list) and len(pes) == len(values)
-    require(lists, "lines", key, "must be a list in the published file, as long as its PEs")
-    return dict(zip(pes or (), values or (), strict=True))
+    """Published ms by PEs: the list under a key, beside the list ``PEs``, or where a table says.
+
+    The table's ``PEs`` and ``ms`` are values, or keys that lead to them. An interval counts as its
+    middle. Raises InputError.
+    """
+    table = key if isinstance(key, dict) else {"PEs": data.get("PEs"), "ms": data.get(str(key))}
+    pes, values = (_list(_found(table.get(name), data)) for name in ("PEs", "ms"))
+    middle = [sum(one) / len(one) if _is_range(one) else one for one in values]
+    fit = all(map(COUNT.fits, pes)) and all(map(POSITIVE.fits, middle))
+    allowed = "must be a list in the published file, as long as its PEs"
+    require(fit and len(pes) == len(middle) > 0, "lines", key, allowed)
+    return dict(zip(pes, middle, strict=True))
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _claim(table: Mapping[str, Any], data: Mapping[str, Any]) -> Claim:

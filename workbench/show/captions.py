@@ -36,10 +36,12 @@ def _stated(app: str, problem: Problem) -> dict[str, str]:
     usual = kind().parameters()
     variants = {variant.field for variant in kind.variants}
     fixed = {name: value for name, value in problem.items() if name not in variants}
-    given = [name for name, value in fixed.items() if _text(value) != _text(usual.get(name))]
+    given = [
+        name for name, value in fixed.items() if value_text(value) != value_text(usual.get(name))
+    ]
     if not any(_is_extent(fixed[name]) for name in given):
         given = [*dict.fromkeys([*list(fixed)[:1], *given])]
-    return {name: _text(fixed[name]) for name in given if _text(fixed[name])}
+    return {name: value_text(fixed[name]) for name in given if value_text(fixed[name])}
 
 
 def _is_extent(value: Any) -> bool:
@@ -47,8 +49,8 @@ def _is_extent(value: Any) -> bool:
     return isinstance(value, list | tuple) and bool(value) and isinstance(value[0], int)
 
 
-def _text(value: Any) -> str:
-    """A parameter in a few characters; empty if it is not set."""
+def value_text(value: Any) -> str:
+    """A parameter of a problem in a few characters; empty if it is not set."""
     if isinstance(value, list | tuple):
         return ("x" if _is_extent(value) else " ").join(map(str, value))
     if value is None or isinstance(value, bool):

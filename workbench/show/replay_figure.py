@@ -24,15 +24,15 @@ def draw(points: Sequence[dict[str, Any]], title: str, path: Path) -> Path:
 
 @styled()
 def figure_of(points: Sequence[dict[str, Any]], title: str) -> Any:
-    """A curve for each balancer, period and ODF that is the same on all PEs.
+    """A curve for each balancer and period, and for each ODF if there are several on some PEs.
 
     ``points``: the keys of a `Choice`, and ``step_s``. The bound of any placement is dashed.
     """
     figure = blank_figure(7, 4.8)
     axes = figure.subplots()
     curves: dict[str, list[tuple[int, float]]] = {}
-    odfs = {point["odf"] for point in points}
     pes = {point["pes"] for point in points}
+    odfs = {(point["pes"], point["odf"]) for point in points}
     for point in points:
         name = point["balancer"]
         name += f" every {point['period']}" if point["period"] else ""
