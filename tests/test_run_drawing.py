@@ -220,7 +220,7 @@ def test_what_is_said_of_a_problem() -> None:
 )
 def test_text_of_a_parameter(value: Any, text: str) -> None:
     """Catches a box that reads as a number of cells, digits that nobody reads, an exponent."""
-    assert captions._text(value) == text
+    assert captions.value_text(value) == text
     assert captions._is_extent(value) == ("x" in text or value == (7,))
 
 
