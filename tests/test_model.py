@@ -549,6 +549,7 @@ def test_a_left_out_cell_does_not_predict_itself() -> None:
     assert last.predicted_s == pytest.approx(seconds, rel=0.1) and last.error < -0.5
 
 
+@pytest.mark.slow
 def test_intervals_contain_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches intervals without the scatter of trials, of the machine's costs, or of the model."""
     monkeypatch.setattr(fitting, "DRAWS", 60)
@@ -718,6 +719,10 @@ def test_broken_machines_are_refused_in_one_line(text: str, words: str, tmp_path
         (["strong", "jacobi2d", "--pes", "0", "--machine", "two-cores"], "--pes 0"),
         (["errors", "nothing.jsonl"], "nothing.jsonl: cannot be read"),
         (["strong", "jacobi2d", "--fit", "nothing.jsonl"], "nothing.jsonl: cannot be read"),
+        (
+            ["strong", "jacobi2d", "--fit", str(RESULTS / "pic-lb.jsonl")],
+            "lb.jsonl: has runs of pic",
+        ),
         (["check", "--figure", "/nowhere/x.png"], "--figure /nowhere/x.png"),
         (["check", "--figure", "x.xyz"], "--figure x.xyz: must end in .png, .svg, .pdf"),
         (["strong", "jacobi2d", "--machine", "two-cores", "--figure", "x"], "x: must end in .png"),

@@ -548,6 +548,7 @@ def said(capsys: Any) -> str:
     return " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.slow
 def test_a_figure_is_measured_drawn_and_told(canned: Path, capsys: Any, monkeypatch: Any) -> None:
     """Catches a claim told of the other program, and a gain that is upside down."""
     monkeypatch.setenv("COLUMNS", "200")
@@ -581,6 +582,7 @@ def test_a_figure_is_measured_drawn_and_told(canned: Path, capsys: Any, monkeypa
     assert "2.000 [2.000, 2.000]" in said(capsys)
 
 
+@pytest.mark.slow
 def test_a_figure_has_both_scales(canned: Path, monkeypatch: Any) -> None:
     """Catches published points on the scale of measured ones, or on another one in silence."""
     monkeypatch.setattr(drawing, "APART", 1e9)  # the problem is another one, which is enough
@@ -645,6 +647,7 @@ def test_scales_that_are_apart(measured: Any, published: Any, apart: bool) -> No
     assert drawing.are_apart(measured, published) == apart
 
 
+@pytest.mark.slow
 def test_messages_are_told_by_the_same_rule(canned: Path, monkeypatch: Any, capsys: Any) -> None:
     """Catches a second system of claims, and a report that leaves out a figure."""
     (canned / "two.toml").write_text(canned_comm.TWO)

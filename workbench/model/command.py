@@ -76,6 +76,9 @@ def _predict(options: argparse.Namespace, runtime: list[str]) -> int:
 
     check_figure(options.figure)
     campaign = None if options.fit is None else campaigns.read(options.fit)
+    if campaign is not None:
+        app = campaign.head["study"]["app"]
+        require(app == options.app, "--fit", options.fit, f"has runs of {app}")
     machine = measure.machine_named(options.machine)
     options.pes = options.pes or _usual_pes(options.kind, machine)
     specs = study_of(options).planned()
