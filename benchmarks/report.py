@@ -359,6 +359,46 @@ under [Load balancing](#load-balancing):
 {table(GAIN_COLUMNS, gains)}"""
 
 
+def cg(results: dict[str, Any]) -> str:
+    """Conjugate gradients: shares of a triad, rates, and what exactness costs."""
+    sizes = {name: entry for name, entry in results.items() if "triad, GB/s" in entry}
+    (others,) = [(name, entry) for name, entry in results.items() if name not in sizes]
+    kernels = [name for name in next(iter(sizes.values())) if name.endswith(", of the triad")]
+    shares = [
+        [name.removesuffix(", of the triad"), *(f"{entry[name]:.2f}" for entry in sizes.values())]
+        for name in kernels
+    ]
+    shares.append(["triad, GB/s", *(f"{entry['triad, GB/s']:.1f}" for entry in sizes.values())])
+    rates = [
+        [
+            f"{size}, solution {solution}",
+            *(f"{entry[f'{how}, {solution}, GFLOP/s']:.2f}" for how in ("exact", "plain")),
+            f"{entry[f'exact over plain, {solution}']:.2f}",
+        ]
+        for size, entry in sizes.items()
+        for solution in ("noise", "ones")
+    ]
+    rates += [
+        [f"{others[0].split(',')[0]}: {name}", "", f"{rate:.2f}", ""]
+        for name, rate in others[1].items()
+    ]
+    return f"""## Conjugate gradients
+
+The kernels of [cg](cg.md) on one core, with the vectors of iteration 25, of the solution noise
+(`benchmarks/apps/cg.py`): bytes that a kernel must move at least, per second, over those of a triad
+called in turn with it.
+
+{table(["kernel", *sizes], shares)}
+Iterations without preconditioner, in HPCG's operations: 10^9 per second. *Plain*: the same kernels
+with NumPy's dot products in place of exact ones, which do not give the same bits on other blocks.
+With the solution ones, most points of the residual are 0 or tiny, so that exact products take the
+slower loops of [exact sums](exact-sums.md#how-it-works). SciPy multiplies by a matrix in compressed
+rows; the C is that of `benchmarks/apps/cg.c`, without a matrix, and with one in rows as in HPCG's
+reference code.
+
+{table(["iterations", "exact", "plain", "time of exact over plain"], rates)}"""
+
+
 def single(results: dict[str, Any]) -> str:
     """Atom-steps per second in both precisions, and of GROMACS."""
     rows = []
@@ -408,6 +448,7 @@ PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "startup": startup,
     "pic": pic,
     "leanmd": leanmd,
+    "cg": cg,
     "gpu_host": host_of_gpu,
 }
 

@@ -17,6 +17,7 @@ ALL = (
     "apps/startup",
     "apps/pic",
     "apps/leanmd",
+    "apps/cg",
 )
 
 

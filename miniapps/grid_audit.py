@@ -35,9 +35,9 @@ class GridAudit(BaseAudit):
         self.size, self.wraps = problem.size, problem.boundary == "periodic"
         reach = problem.steps_per_round(0)
         fitting = max(1, PATCH_CELLS // (2 * reach + 1) ** len(self.size))
-        self.cells = [self._drawn(bool(n % 2)) for n in range(min(samples, fitting))]
+        self.cells = [self.drawn(bool(n % 2)) for n in range(min(samples, fitting))]
 
-    def _drawn(self, at_side: bool) -> Cell:
+    def drawn(self, at_side: bool) -> Cell:
         """A random cell of the domain, or one beside a random block's random neighbour."""
         if not at_side:
             return tuple(map(self.random.randrange, self.size))
@@ -65,7 +65,7 @@ class GridAudit(BaseAudit):
 
     def misstated(self, block: Any, pieces: Sequence[Piece]) -> int:
         """The number of sampled cells that have other bits in the state, plus 1 for other cells."""
-        cells = _cells(self._contribution(block, 0))
+        cells = cells_of(self._contribution(block, 0))
         origin, end = zip(*self.layout.bounds(block.index), strict=True)
         shape = tuple(high - low for low, high in zip(origin, end, strict=True))
         if [(p.origin, p.values.shape, p.shape) for p in pieces] != [(origin, shape, self.size)]:
@@ -76,7 +76,12 @@ class GridAudit(BaseAudit):
 
     def _contribution(self, block: Any, reach: int) -> Contribution:
         """The block's cells up to ``reach`` cells away from the sample along each axis."""
-        parts = []
+        rows = self.rows(block, block.old, reach)
+        return {"cells": Measure(JOIN, rows)} if len(rows) else {}
+
+    def rows(self, block: Any, field: Any, reach: int) -> np.ndarray:
+        """Those of one of its arrays: rows of `CELL`."""
+        parts = [np.empty(0, CELL)]
         for cell in self.cells:
             if not self._meets(block.bounds, cell, reach):
                 continue
@@ -85,8 +90,8 @@ class GridAudit(BaseAudit):
                 near = np.arange(at - reach, at + reach + 1)
                 near = np.unique(near % n) if self.wraps else near
                 picked.append(near[(near >= low) & (near < high)])
-            parts.append(self._part(block, picked))
-        return {"cells": Measure(JOIN, np.concatenate(parts))} if parts else {}
+            parts.append(self._part(block, field, picked))
+        return np.concatenate(parts)
 
     def _meets(self, bounds: Bounds, cell: Cell, reach: int) -> bool:
         """Whether the cells up to ``reach`` from a cell lie in a block; most blocks have none."""
@@ -99,11 +104,11 @@ class GridAudit(BaseAudit):
                 return False
         return True
 
-    def _part(self, block: Any, picked: Sequence[np.ndarray]) -> np.ndarray:
-        """The cells of a block at these global coordinates along each axis, as rows of `CELL`."""
+    def _part(self, block: Any, field: Any, picked: Sequence[np.ndarray]) -> np.ndarray:
+        """The cells of a block's array at these global coordinates along each axis: `CELL`."""
         first, last = picked[0][0], picked[0][-1] + 1
         origin = [low - own for (low, _), own in zip(block.bounds, block.own[::2], strict=True)]
-        slab = block.device.to_host(block.old[first - origin[0] : last - origin[0]])
+        slab = block.device.to_host(field[first - origin[0] : last - origin[0]])
         origin[0] = first
         values = slab[np.ix_(*(at - low for at, low in zip(picked, origin, strict=True)))]
         part = np.empty(values.shape, CELL)
@@ -115,10 +120,10 @@ class GridAudit(BaseAudit):
         self, step: int, count: int, began: Mapping[str, Measure], ended: Mapping[str, Measure]
     ) -> list[Check]:
         """Compare the sample's bits after a round, and the values before the first one."""
-        before, after = _cells(began), _cells(ended)
+        before, after = cells_of(began), cells_of(ended)
         numbers = np.array([np.ravel_multi_index(cell, self.size) for cell in self.cells])
         right = np.array([self._computed(cell, before, count) for cell in self.cells])
-        wrong = np.isnan(right) | (_values(after, numbers).view(np.int64) != right.view(np.int64))
+        wrong = np.isnan(right) | (values_of(after, numbers).view(np.int64) != right.view(np.int64))
         checks = [Check("audit: cells that differ", float(np.sum(wrong)), 0)]
         if step == 0:
             some = before[:: max(1, len(before) // START_CELLS)]
@@ -131,7 +136,7 @@ class GridAudit(BaseAudit):
         around = np.ix_(*(np.arange(at - sweeps, at + sweeps + 1) for at in cell))
         mode: Any = "wrap" if self.wraps else "clip"
         numbers = np.ravel_multi_index(np.broadcast_arrays(*around), self.size, mode=mode)
-        patch = _values(before, numbers)
+        patch = values_of(before, numbers)
         beyond = np.full(patch.shape, np.nan)  # fixed values
         if not self.wraps:
             low, high = BEYOND[self.problem.boundary]
@@ -155,13 +160,13 @@ class GridAudit(BaseAudit):
         return int(np.sum(~(np.abs(cells["value"] - right) <= limit)))
 
 
-def _cells(measures: Mapping[str, Measure]) -> np.ndarray:
-    """The contributed cells by rising number, each once."""
-    cells = measures["cells"].value if "cells" in measures else np.empty(0, CELL)
+def cells_of(measures: Mapping[str, Measure], name: str = "cells") -> np.ndarray:
+    """The contributed cells of one name by rising number, each once."""
+    cells = measures[name].value if name in measures else np.empty(0, CELL)
     return cells[np.unique(cells["cell"], return_index=True)[1]]
 
 
-def _values(cells: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+def values_of(cells: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     """The values of the cells with these numbers; NaN for those that nobody contributed."""
     if not len(cells):
         return np.full(numbers.shape, np.nan)

@@ -47,6 +47,9 @@ RUNS = {
     "leanmd, blocks": "leanmd --preset minimal --steps 9",
     "leanmd, pairs": "leanmd --lattice 6x6x6 --thermo 2 --steps 7 --decomposition pairs",
     "echo": "echo --preset minimal --steps 9",
+    "cg": "cg --preset minimal --size 7x6x5 --steps 9",
+    "cg, sgs": "cg --preset minimal --size 7x6x5 --operator 7 --preconditioner sgs --steps 9",
+    "cg, pipelined": "cg --preset minimal --size 7x6x5 --pipelined --steps 9",
 }
 GRIDS = {
     "jacobi2d": ("1x1", "2x1", "3x2"),
@@ -54,6 +57,7 @@ GRIDS = {
     "pic": ("1x1", "2x2", "3x1"),
     "leanmd": ("1x1x1", "2x1x1"),
     "echo": ("1x1", "3x1", "2x2"),
+    "cg": ("1x1x1", "3x1x1", "1x2x2"),
 }
 TILED = "jacobi2d", "jacobi2d, float32", "stencil3d", "pic, tiles"
 

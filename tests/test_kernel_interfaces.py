@@ -21,6 +21,7 @@ USERS = {
     "stencil3d": ("miniapps/grid_block.py", "miniapps/stencil3d", "miniapps/tiling.py"),
     "pic": ("miniapps/pic",),
     "leanmd": ("miniapps/leanmd",),
+    "cg": ("miniapps/cg",),
     "exact_sum": ("benchmarks/apps/exact_sums.py",),  # for own apps
 }
 

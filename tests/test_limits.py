@@ -19,6 +19,8 @@ from test_leanmd import begun, blocks_of, by_id
 import miniapps
 from miniapps import apps, audit, grid, grid_audit, plain_hash
 from miniapps.audit import AuditPlan, BaseAudit
+from miniapps.cg import plain as cg_plain
+from miniapps.cg import problem as cg
 from miniapps.communication import parts, session, timing
 from miniapps.jacobi2d.problem import JacobiProblem
 from miniapps.kernels.leanmd.units import CLOSEST, ENERGY_UNIT, FASTEST, SINGLE_UNIT
@@ -78,6 +80,19 @@ CODE: dict[str, Any] = {
     "leanmd: fastest atom of a run, sigma / tau": FASTEST,
     "leanmd: mass in a file for argon, relative": scale.SAME_MASS,
     "leanmd: epsilon and sigma in a file for argon, relative": scale.SAME_POTENTIAL,
+    "cg: updates of the reference": cg.REFERENCE_UPDATES,
+    "cg: gap of the residual, in units of the last place of A x, at once": cg.AT_ONCE,
+    "cg: gap of the residual, in the same unit, per iteration": cg.PER_ITERATION,
+    "cg: energy of the error that is left, in units of the last place times the condition number": (
+        cg.ENERGY_LEFT
+    ),
+    "cg: residual along the last direction, in units of the last place, besides one per step": (
+        cg.ALONG
+    ),
+    "cg: departure from symmetry": cg.DEPARTURE,
+    "cg: square of the residual at which a pipelined run stays where it is, over that of b": (
+        cg_plain.NOTHING_LEFT
+    ),
     "stencils: cells of all patches of an audit": grid_audit.PATCH_CELLS,
     "all apps: elements of the longest sample of a state hash": max(plain_hash.RUNS),
     "all apps: rounds of an audit besides the first and the last": audit.DRAWN_ROUNDS,
@@ -123,6 +138,8 @@ CODE: dict[str, Any] = {
 
 
 AUDIT = "audit: distance from"
+OF_CG = {"residual differs from the iterations'", "energy of the error", "departure from symmetry"}
+OF_CG |= {"residual along the direction"}
 OF_LEANMD = {"momentum change per atom", "energy drift", "audit: error of the thermo table"}
 
 
@@ -157,6 +174,7 @@ def test_the_table_has_the_limits_of_the_code() -> None:
             OF_LEANMD | {"virial error"},
         ),
         ("echo", {}, set()),
+        ("cg", {"size": (5, 4, 3), "solution": "noise"}, OF_CG),
     ],
 )
 def test_all_other_limits_are_0(app: str, values: dict[str, Any], known: set[str]) -> None:

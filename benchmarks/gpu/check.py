@@ -70,6 +70,7 @@ WATCHED = {
     "stencil3d float32": "--pe-grid 1x2x1 --dtype float32 --time-tile 3",
     "pic": "--pe-grid 2x2",
     "leanmd": "--pe-grid 2x2x1",
+    "cg": "--pe-grid 2x2x1 --preconditioner sgs",
     "leanmd float32": "--pe-grid 2x1x1 --dtype float32",
     "leanmd pairs": "--decomposition pairs",
 }
@@ -91,6 +92,7 @@ CASES = {
     "stencil3d": Case("--preset large"),
     "pic": Case("--preset large"),
     "leanmd": Case("--preset large"),
+    "cg": Case("--preset large --solution noise"),
     "leanmd paper": Case("--preset paper", ("pairs",)),
     "jacobi2d float32": Case("--preset large --dtype float32", ("mpi",)),
     "stencil3d float32": Case("--preset large --dtype float32", ("mpi",)),

@@ -82,6 +82,7 @@ operation(operator.truediv, FLOATS, FLOATS, ir.IRBuilder.fdiv)
 operation(operator.lt, FLOATS, MASK, lambda builder, a, b: builder.fcmp_ordered("<", a, b))
 for kind in (LINE_OF[types.float64], LINE_OF[types.float32]):
     operation(operator.add, kind, kind, ir.IRBuilder.fadd)
+    operation(operator.sub, kind, kind, ir.IRBuilder.fsub)
     operation(operator.mul, kind, kind, ir.IRBuilder.fmul)
 operation(operator.add, INTS, INTS, ir.IRBuilder.add)
 operation(operator.ne, INTS, MASK, lambda builder, a, b: builder.icmp_signed("!=", a, b))

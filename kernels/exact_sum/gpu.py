@@ -24,7 +24,7 @@ special, product_parts = ported(cpu.special), ported(cpu.product_parts)
 
 
 @inlined
-def _add_integer(value, power, mine):  # type: ignore[no-untyped-def]
+def add_integer(value, power, mine):  # type: ignore[no-untyped-def]
     """Add value * 2^power to the accumulator of a thread block."""
     k = (power - LOWEST) >> 5
     low, middle, high = digits_of(value, (power - LOWEST) & 31)
@@ -34,18 +34,18 @@ def _add_integer(value, power, mine):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _add_number(x, mine):  # type: ignore[no-untyped-def]
+def add_number(x, mine):  # type: ignore[no-untyped-def]
     """Add a number to the accumulator of a thread block."""
     which = special(x)
     if which:
         cuda.atomic.add(mine, which, np.int64(1))
     else:
         whole, power = split(bits(x))
-        _add_integer(whole, power, mine)
+        add_integer(whole, power, mine)
 
 
 @inlined
-def _add_product(x, y, mine):  # type: ignore[no-untyped-def]
+def add_product(x, y, mine):  # type: ignore[no-untyped-def]
     """Add a product to the accumulator of a thread block."""
     if special(x) or special(y):
         cuda.atomic.add(mine, special(x * y), np.int64(1))
@@ -53,13 +53,13 @@ def _add_product(x, y, mine):  # type: ignore[no-untyped-def]
         whole_x, power_x = split(bits(x))
         whole_y, power_y = split(bits(y))
         low, middle, high = product_parts(whole_x, whole_y)
-        _add_integer(low, power_x + power_y, mine)
-        _add_integer(middle, power_x + power_y + 27, mine)
-        _add_integer(high, power_x + power_y + 54, mine)
+        add_integer(low, power_x + power_y, mine)
+        add_integer(middle, power_x + power_y + 27, mine)
+        add_integer(high, power_x + power_y + 54, mine)
 
 
 @inlined
-def _clear(mine):  # type: ignore[no-untyped-def]
+def clear(mine):  # type: ignore[no-untyped-def]
     """Set the accumulator of a thread block to zero."""
     k = cuda.threadIdx.x
     while k < WORDS:
@@ -69,7 +69,7 @@ def _clear(mine):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _flush(mine, words):  # type: ignore[no-untyped-def]
+def flush(mine, words):  # type: ignore[no-untyped-def]
     """Add the accumulator of a thread block to the one in global memory."""
     cuda.syncthreads()
     k = cuda.threadIdx.x
@@ -85,12 +85,12 @@ def _summing(real: str) -> Kernel:
     @kernel(f"void(uint64, uint64, {real}[::1], int64[::1])")
     def add(first, end, values, words):  # type: ignore[no-untyped-def]
         mine = cuda.shared.array(WORDS, "int64")
-        _clear(mine)
+        clear(mine)
         n = first + thread_index()
         while n < end:
-            _add_number(np.float64(values[n]), mine)
+            add_number(np.float64(values[n]), mine)
             n += np.uint64(cuda.gridDim.x) * np.uint64(cuda.blockDim.x)
-        _flush(mine, words)
+        flush(mine, words)
 
     return add
 
@@ -101,12 +101,12 @@ def _multiplying(real: str) -> Kernel:
     @kernel(f"void(uint64, uint64, {real}[::1], {real}[::1], int64[::1])")
     def add(first, end, a, b, words):  # type: ignore[no-untyped-def]
         mine = cuda.shared.array(WORDS, "int64")
-        _clear(mine)
+        clear(mine)
         n = first + thread_index()
         while n < end:
-            _add_product(np.float64(a[n]), np.float64(b[n]), mine)
+            add_product(np.float64(a[n]), np.float64(b[n]), mine)
             n += np.uint64(cuda.gridDim.x) * np.uint64(cuda.blockDim.x)
-        _flush(mine, words)
+        flush(mine, words)
 
     return add
 
@@ -115,7 +115,7 @@ SUM, DOT = tuple(map(_summing, REALS)), tuple(map(_multiplying, REALS))
 
 
 @kernel("void(int64[::1])")
-def _carry(words):  # type: ignore[no-untyped-def]
+def carry(words):  # type: ignore[no-untyped-def]
     """Make an accumulator normal, in one thread."""
     over = np.int64(0)
     for k in range(DIGITS - 1):
@@ -132,7 +132,7 @@ def _add(kernels: tuple[Kernel, ...], arrays: tuple[Any, ...], words: Array) -> 
         end = min(first + AT_ONCE, arrays[0].size)
         launch = min(blocks(end - first, THREADS), MANY_BLOCKS), THREADS, stream
         chosen[launch](first, end, *arrays, words)
-        _carry[1, 1, stream](words)
+        carry[1, 1, stream](words)
 
 
 def add_sum(values: Array, words: Array) -> None:

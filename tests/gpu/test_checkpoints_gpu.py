@@ -41,6 +41,11 @@ RUNS: dict[str, tuple[str, dict[str, Any], list[tuple[int, ...]]]] = {
         [(1, 1), (2, 3), (3, 1)],
     ),
     "leanmd": ("leanmd", {"lattice": (2, 2, 2), **HOT}, [(1, 1, 1), (2, 1, 1), (1, 2, 2)]),
+    "cg": (
+        "cg",
+        {"size": (5, 4, 3), "solution": "noise", "pipelined": True},
+        [(1, 1, 1), (2, 1, 1), (1, 2, 2)],
+    ),
     "pairs": (
         "leanmd",
         {"cells": (3, 3, 3), "per_cell": 1, "decomposition": "pairs", **HOT},

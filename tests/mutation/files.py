@@ -14,6 +14,7 @@ PHYSICS = (  # kernels and blocks, which small runs try
     "miniapps/*_block.py",
     "miniapps/*/block.py",
     "miniapps/*/pairs.py",
+    "miniapps/*/pipelined.py",
     "miniapps/*/domain.py",
     "miniapps/*/atoms.py",
     "miniapps/*/particles.py",

@@ -16,6 +16,7 @@ from placed_atoms import Placed
 
 from miniapps import apps
 from miniapps.audit import AuditPlan
+from miniapps.cg import faults as cg_faults
 from miniapps.drivers import serial
 from miniapps.drivers.sim import SimOptions
 from miniapps.drivers.sim import driver as sim
@@ -277,7 +278,38 @@ ECHO = (
         for fault in (messages.one_bit, messages.cut_short, messages.of_the_step_before)
     ),
 )  # fmt: skip
-RUNS = {"echo": ECHO, "jacobi2d": JACOBI2D, "stencil3d": STENCIL3D, "pic": PIC, "leanmd": LEANMD}
+CG = (
+    Run("cg", (1, 1, 1), 4, {"size": (3, 4, 11)}),
+    Run("cg", (2, 2, 2), 4, {"size": (7, 5, 9)}, moving=True),
+    Run("cg", (1, 2, 3), 4, {"size": (4, 5, 19), "operator": 7, "solution": "ones"}),
+    Run("cg", (2, 2, 2), 3, {"size": (6, 6, 7), "preconditioner": "sgs"}, moving=True),
+    Run("cg", (1, 3, 1), 3, {"size": (3, 7, 4), "preconditioner": "sgs", "operator": 7}),
+    Run("cg", (3, 1, 2), 4, {"size": (7, 3, 9), "pipelined": True}, moving=True),
+    Run("cg", (1, 2, 1), 40, {"size": (4, 4, 4), "tolerance": 1e-3}),
+    Run("cg", (1, 2, 1), 40, {"size": (4, 4, 4), "tolerance": 1e-3, "pipelined": True}),
+    Run("cg", (1, 1, 1), 4, {"size": (1, 1, 2)}),
+    *(
+        Run("cg", (1, 1, 1), 4, {"size": (1, 1, 1), "solution": solution, "pipelined": pipelined})
+        for solution in ("ones", "noise")
+        for pipelined in (False, True)
+    ),
+    *(
+        Run("cg", (2, 2, 1), 6, {"size": (5, 5, 4), **values}, wrong=partial(fault.applied, "cg"))
+        for fault, values in [
+            (cg_faults.no_halo, {}),
+            (cg_faults.forward_only, {"preconditioner": "sgs"}),
+            (cg_faults.sums_of_one_block, {"pipelined": True}),
+        ]
+    ),
+)  # fmt: skip
+RUNS = {
+    "cg": CG,
+    "echo": ECHO,
+    "jacobi2d": JACOBI2D,
+    "stencil3d": STENCIL3D,
+    "pic": PIC,
+    "leanmd": LEANMD,
+}
 
 
 @dataclass(frozen=True)
@@ -332,6 +364,15 @@ TESTS = {  # of files, what runs cannot show
         "test_stencils.py::test_work_is_as_much_as_it_should_be",
         "test_stencils.py::test_each_step_bears_the_load_of_its_sweeps",
     ),
+    "miniapps/cg/block.py": (
+        "test_cg.py::test_a_matrix_that_is_not_definite",
+        "test_cg.py::test_a_large_problem_is_validated_too",
+        "test_cg.py::test_continued_on_other_blocks",
+        "test_cg.py::test_numbers_of_a_checkpoint",
+        "test_cg.py::test_the_tolerance_is_met_at_once",
+    ),
+    "miniapps/cg/pipelined.py": ("test_cg.py::test_a_matrix_that_is_not_definite",),
+    "kernels/cg/cpu.py": ("test_cg.py::test_the_operator", "test_cg.py::test_updates"),
     "kernels/state_hash/__init__.py": ("test_state_hash.py",),
     "kernels/exact_sum/__init__.py": ("test_exact_sums.py",),
 }

@@ -1,0 +1,186 @@
+"""CG on one core: the operator against a triad, what exactness costs, SciPy and C beside it.
+
+    OPENBLAS_NUM_THREADS=1 .venv/bin/python benchmarks/apps/cg.py
+
+Everything is called in turns, and the fastest of many calls counts. A share is a ratio of bytes per
+second, with those that each kernel must move at least (`kernels.cg.cpu`), 32 of a triad. A rate is
+in HPCG's operations per second. It writes ``results/cg.json``; ``--quick`` makes few calls and
+writes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numba import float64, int64, njit, void
+
+from benchmarks.apps.exact_sums import Calls, fastest
+from benchmarks.apps.stencils import TRIAD_CELLS, triad
+from benchmarks.common import printed, save
+from miniapps.cg import Block
+from miniapps.cg.problem import CgProblem
+from miniapps.devices.backend import Device
+from miniapps.drivers.engine import Engine
+from miniapps.kernels import load
+from miniapps.kernels.cg import cpu
+from miniapps.kernels.exact_sum import accumulator
+from miniapps.kernels.halo.interface import Region
+
+CELLS = 104, 208  # HPCG's local size, and one whose vectors are larger than the caches
+REPEATS, QUICK, ITERATIONS = 40, 3, 10
+STEPS = 25  # before the vectors with which kernels are timed
+GRID, ROW = float64[:, :, ::1], float64[::1]
+PLAIN = void(int64, GRID, GRID, *(int64,) * 6)
+
+
+@njit(PLAIN, cache=True, error_model="numpy")
+def operator(points, u, v, x0, x1, y0, y1, z0, z1):
+    """The rows of `apply` alone."""
+    row = u.shape[2]
+    plane = u.shape[1] * row
+    flat_u, flat_v = u.reshape(u.size), v.reshape(v.size)
+    some_u, some_v = np.empty(cpu.CHUNK), np.empty(cpu.CHUNK)
+    rows = max(1, cpu.IN_STRIP // max(1, z1 - z0))
+    for first in range(y0, y1, rows):
+        for i in range(x0, x1):
+            for j in range(first, min(first + rows, y1)):
+                at = i * plane + j * row + z0
+                if points == 27:
+                    cpu._box_row(flat_u, flat_v, plane, row, at, at + z1 - z0, some_u, some_v, 0)
+                else:
+                    cpu._star_row(flat_u, flat_v, plane, row, at, at + z1 - z0, some_u, some_v, 0)
+
+
+@njit(void(ROW, ROW, ROW, ROW, float64), cache=True, error_model="numpy")
+def updates(x, r, p, q, alpha):
+    """The updates of `advance` alone."""
+    for k in range(x.size):
+        x[k] += alpha * p[k]
+        r[k] -= alpha * q[k]
+
+
+def vectors(n: int, solution: str, steps: int = STEPS) -> tuple[list[np.ndarray], Region]:
+    """The vectors x, r, p and q of a run after some iterations, and the region of their points."""
+    problem = CgProblem((n,) * 3, solution=solution)
+    layout = problem.cut(1, 1, None)
+    engine = Engine([Block(problem, layout, (0, 0, 0), Device())]).setup()
+    for step in range(steps):
+        engine.round(step, 1)
+    (block,) = engine.blocks
+    return [block.vectors[name] for name in "xrpq"], block.own
+
+
+def matrix(n: int) -> Any:
+    """HPCG's matrix in compressed rows: 27 less a product of sums along the axes."""
+    along = scipy.sparse.diags_array([1.0, 1.0, 1.0], offsets=[-1, 0, 1], shape=(n, n))
+    sums = scipy.sparse.kron(along, scipy.sparse.kron(along, along))
+    return (27 * scipy.sparse.eye_array(n**3) - sums).tocsr()
+
+
+def scipy_iterations(a: Any, count: int) -> Callable[[], None]:
+    """SciPy's products with a matrix, and NumPy's with vectors: so many iterations."""
+
+    def made() -> None:
+        r = a @ np.ones(a.shape[0])
+        x, p, now, before = np.zeros_like(r), np.zeros_like(r), np.dot(r, r), np.inf
+        for _ in range(count):
+            p = r + now / before * p
+            q = a @ p
+            alpha = now / np.dot(p, q)
+            x += alpha * p
+            r -= alpha * q
+            before, now = now, np.dot(r, r)
+
+    return made
+
+
+def iterations(n: int, solution: str) -> Calls:
+    """An iteration, and one whose dot products are NumPy's."""
+    cg, words = load("cg", "cpu"), accumulator()
+    (x, r, p, q), own = vectors(n, solution)
+    flat = [vector.reshape(-1) for vector in (x, r, p, q)]
+
+    def exact() -> None:
+        cg.turn(r, p, 0.0, *own)
+        cg.apply(27, p, q, *own, words)
+        cg.advance(x, r, p, q, 0.0, *own, words)
+
+    def plain() -> None:
+        cg.turn(r, p, 0.0, *own)
+        operator(27, p, q, *own)
+        np.dot(flat[2], flat[3])
+        updates(*flat, 0.0)
+        np.dot(flat[1], flat[1])
+
+    return {f"exact, {solution}": exact, f"plain, {solution}": plain}
+
+
+def shares(n: int, repeats: int) -> dict[str, float]:
+    """The kernels' shares of a triad's bandwidth, and rates of iterations, exact and plain."""
+    cg, words = load("cg", "cpu"), accumulator()
+    (x, r, p, q), own = vectors(n, "noise")
+    a, b, c = (np.ones(TRIAD_CELLS) for _ in range(3))
+    kernels: Calls = {
+        "operator": lambda: operator(27, p, q, *own),
+        "operator of 7 points": lambda: operator(7, p, q, *own),
+        "operator and exact dot": lambda: cg.apply(27, p, q, *own, words),
+        "updates and exact dot": lambda: cg.advance(x, r, p, q, 0.0, *own, words),
+        "Gauss-Seidel, a colour": lambda: cg.relax(27, x, r, 3, *own),
+    }
+    whole = iterations(n, "noise") | iterations(n, "ones")
+    times = fastest({"triad": lambda: triad(a, b, c, 1.5), **kernels, **whole}, repeats)
+    bandwidth = 32 * TRIAD_CELLS / times["triad"]
+    found = {"triad, GB/s": bandwidth / 1e9}
+    for name, moved in zip(kernels, (24, 24, 24, 48, 13), strict=True):
+        found[f"{name}, of the triad"] = moved * n**3 / times[name] / bandwidth
+    work = CgProblem((n,) * 3).work() / 1e9
+    found |= {f"{name}, GFLOP/s": work / times[name] for name in whole}
+    for solution in ("noise", "ones"):
+        ratio = times[f"exact, {solution}"] / times[f"plain, {solution}"]
+        found[f"exact over plain, {solution}"] = ratio
+    return found
+
+
+def others(n: int, repeats: int) -> dict[str, float]:
+    """SciPy's and C's rates on HPCG's problem."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "cg"
+        source = Path(__file__).with_suffix(".c")
+        flags = ["-O3", "-march=native"]
+        subprocess.run(["cc", *flags, "-o", program, source, "-lm"], check=True)
+        count = max(2, repeats // 8)
+        in_c = [printed([program, n, ITERATIONS]) for _ in range(count)]
+    products = scipy_iterations(matrix(n), ITERATIONS)
+    times = {name: min(one[name] for one in in_c) for name in ("csr_s", "matrix_free_s")}
+    spent = fastest({"SciPy": products}, count)["SciPy"] / (ITERATIONS + 1)
+    work = CgProblem((n,) * 3).work() / 1e9
+    return {
+        "SciPy, compressed rows": work / spent,
+        "C, rows of a matrix": work / times["csr_s"],
+        "C, without a matrix": work / times["matrix_free_s"],
+    }
+
+
+def main() -> None:
+    """Measure, print, and write the results."""
+    if os.environ.get("OPENBLAS_NUM_THREADS") != "1":
+        raise SystemExit("set OPENBLAS_NUM_THREADS=1: NumPy must use one core")
+    repeats = QUICK if "--quick" in sys.argv else REPEATS
+    found = {f"{n}^3": shares(n, repeats) for n in CELLS}
+    found[f"others at {CELLS[0]}^3, GFLOP/s"] = others(CELLS[0], repeats)
+    if "--quick" in sys.argv:
+        print(found)
+    else:
+        save("cg", found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,308 @@
+"""CG on the GPU, with the bits of the CPU; `kernels.cg.interface` gives the formulas.
+
+A thread marches along x, where it has the sums of the planes before and here in registers. A thread
+block covers 8 rows of 32 points, so a warp loads whole cache lines; the nine or five points of a
+plane that a thread needs come from L1, as its neighbours load them too.
+
+Cost from memory, in bytes a point: `apply` 16, and 1 to 4 for the planes that thread blocks share;
+`turn` 24; `advance` 48; `relax` 8 for each colour, of lines of which every second number is used.
+A dot product reads its vectors again, 16 or 8: adding exactly takes nine atomics per product in
+shared memory, which would hold up the operator.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from miniapps.devices.backend import Array
+from miniapps.devices.cuda.compiler import blocks, cuda, inlined, kernel, mul
+from miniapps.devices.cuda.memory import flat
+from miniapps.devices.cuda.primitives import THREADS, launch, thread_index
+from miniapps.kernels.exact_sum import WORDS
+from miniapps.kernels.exact_sum.gpu import MANY_BLOCKS, add_product, carry, flush
+from miniapps.kernels.exact_sum.gpu import clear as clear_words
+
+WIDE, HIGH = 32, 8  # points of a row, and rows, of a thread block
+MARCHES = 32, 16, 8  # planes of one: the most that leave `MANY` thread blocks
+MANY = 4096  # about four times as many as a GPU runs at once
+AT_ONCE = 1 << 28  # products whose digits an int64 can add
+BOUNDS = ", ".join(["uint64"] * 6)
+VECTOR = "float64[::1]"
+
+
+# Operator ----------------------------------------------------------------------------------------
+
+
+@inlined
+def _line_and_point(y0, z0):  # type: ignore[no-untyped-def]
+    """Return the row of this thread and the point in it."""
+    j = y0 + np.uint64(cuda.blockIdx.y) * np.uint64(HIGH) + np.uint64(cuda.threadIdx.y)
+    return j, z0 + np.uint64(cuda.blockIdx.x) * np.uint64(WIDE) + np.uint64(cuda.threadIdx.x)
+
+
+@inlined
+def _planes(march, x0, x1):  # type: ignore[no-untyped-def]
+    """Return the planes [begin, end) of this thread."""
+    begin = x0 + np.uint64(cuda.blockIdx.z) * march
+    return begin, min(begin + march, x1)
+
+
+@inlined
+def _lines(u, at, row):  # type: ignore[no-untyped-def]
+    """Return the sums of three points across the rows: before a point, at it and behind it."""
+    one = np.uint64(1)
+    before = u[at - row - one] + u[at - one] + u[at + row - one]
+    here = u[at - row] + u[at] + u[at + row]
+    return before, here, u[at - row + one] + u[at + one] + u[at + row + one]
+
+
+@kernel(f"void({VECTOR}, {VECTOR}, uint64, uint64, uint64, {BOUNDS})")
+def _box(u, v, plane, row, march, x0, x1, y0, y1, z0, z1):  # type: ignore[no-untyped-def]
+    """Apply the operator of 27 points."""
+    j, k = _line_and_point(y0, z0)
+    if j < y1 and k < z1:
+        i, end = _planes(march, x0, x1)
+        at = i * plane + j * row + k
+        a0, b0, c0 = _lines(u, at - plane, row)
+        a1, b1, c1 = _lines(u, at, row)
+        while i < end:
+            a2, b2, c2 = _lines(u, at + plane, row)
+            box = (a0 + a1 + a2) + (b0 + b1 + b2) + (c0 + c1 + c2)
+            v[at] = mul(27.0, u[at]) - box
+            a0, b0, c0, a1, b1, c1 = a1, b1, c1, a2, b2, c2
+            i += np.uint64(1)
+            at += plane
+
+
+@kernel(f"void({VECTOR}, {VECTOR}, uint64, uint64, uint64, {BOUNDS})")
+def _star(u, v, plane, row, march, x0, x1, y0, y1, z0, z1):  # type: ignore[no-untyped-def]
+    """Apply the operator of 7 points."""
+    one = np.uint64(1)
+    j, k = _line_and_point(y0, z0)
+    if j < y1 and k < z1:
+        i, end = _planes(march, x0, x1)
+        at = i * plane + j * row + k
+        before, here = u[at - plane], u[at]
+        while i < end:
+            behind = u[at + plane]
+            beside = before + behind + u[at - row] + u[at + row] + u[at - one] + u[at + one]
+            v[at] = mul(6.0, here) - beside
+            before, here = here, behind
+            i += one
+            at += plane
+
+
+# Vectors -----------------------------------------------------------------------------------------
+
+
+@kernel(f"void({VECTOR}, uint64)")
+def _clear(z, size):  # type: ignore[no-untyped-def]
+    n = thread_index()
+    if n < size:
+        z[n] = 0.0
+
+
+@kernel(f"void({VECTOR}, {VECTOR}, float64, uint64, uint64, uint64, {BOUNDS})")
+def _turn(z, p, beta, plane, row, march, x0, x1, y0, y1, z0, z1):  # type: ignore[no-untyped-def]
+    """Replace p by z + beta p."""
+    j, k = _line_and_point(y0, z0)
+    if j < y1 and k < z1:
+        i, end = _planes(march, x0, x1)
+        at = i * plane + j * row + k
+        while i < end:
+            p[at] = z[at] + mul(beta, p[at])
+            i += np.uint64(1)
+            at += plane
+
+
+@kernel(f"void({', '.join([VECTOR] * 4)}, float64, uint64, uint64, uint64, {BOUNDS})")
+def _advance(x, r, p, q, alpha, plane, row, march, x0, x1, y0, y1, z0, z1):  # type: ignore[no-untyped-def]
+    """Add alpha p to x, also in the layer of ghosts, and subtract alpha q from r."""
+    one = np.uint64(1)
+    j, k = _line_and_point(y0 - one, z0 - one)
+    if j <= y1 and k <= z1:
+        i, end = _planes(march, x0 - one, x1 + one)
+        inside = j >= y0 and j < y1 and k >= z0 and k < z1
+        at = i * plane + j * row + k
+        while i < end:
+            x[at] = x[at] + mul(alpha, p[at])
+            if inside and i >= x0 and i < x1:
+                r[at] = r[at] - mul(alpha, q[at])
+            i += one
+            at += plane
+
+
+@kernel(f"void({', '.join([VECTOR] * 7)}, float64, float64, uint64, uint64, uint64, {BOUNDS})")
+def _pipelined(  # type: ignore[no-untyped-def]
+    x, r, p, q, s, w, z, alpha, beta, plane, row, march, x0, x1, y0, y1, z0, z1
+):
+    """Make all updates of a pipelined iteration."""
+    one = np.uint64(1)
+    j, k = _line_and_point(y0 - one, z0 - one)
+    if j <= y1 and k <= z1:
+        i, end = _planes(march, x0 - one, x1 + one)
+        inside = j >= y0 and j < y1 and k >= z0 and k < z1
+        at = i * plane + j * row + k
+        while i < end:
+            s_here = w[at] + mul(beta, s[at])
+            p_here = r[at] + mul(beta, p[at])
+            s[at], p[at] = s_here, p_here
+            x[at] = x[at] + mul(alpha, p_here)
+            r[at] = r[at] - mul(alpha, s_here)
+            if inside and i >= x0 and i < x1:
+                z_here = q[at] + mul(beta, z[at])
+                z[at] = z_here
+                w[at] = w[at] - mul(alpha, z_here)
+            i += one
+            at += plane
+
+
+@kernel(f"void(uint64, uint64, {VECTOR}, {VECTOR}, uint64, uint64, {BOUNDS}, int64[::1])")
+def _dot(first, end, a, b, plane, row, x0, x1, y0, y1, z0, z1, words):  # type: ignore[no-untyped-def]
+    """Add the products of the points [first, end) of a region, numbered in C order."""
+    mine = cuda.shared.array(WORDS, "int64")
+    clear_words(mine)
+    n, high, wide = first + thread_index(), y1 - y0, z1 - z0
+    while n < end:
+        at = (x0 + n // (high * wide)) * plane + (y0 + n // wide % high) * row + z0 + n % wide
+        add_product(a[at], b[at], mine)
+        n += np.uint64(cuda.gridDim.x) * np.uint64(cuda.blockDim.x)
+    flush(mine, words)
+
+
+# Gauss-Seidel ------------------------------------------------------------------------------------
+
+
+@inlined
+def _sides(z, at, plane, row):  # type: ignore[no-untyped-def]
+    """Return the sum of the eight points around one across the planes and rows."""
+    below, above = at - plane, at + plane
+    beside = (z[below] + z[above]) + (z[at - row] + z[at + row])
+    corners = (z[below - row] + z[below + row]) + (z[above - row] + z[above + row])
+    return beside + corners
+
+
+@inlined
+def _coloured(x0, y0, z0):  # type: ignore[no-untyped-def]
+    """Return the plane, row and place of this thread's point, every second along each axis."""
+    two = np.uint64(2)
+    j, k = _line_and_point(np.uint64(0), np.uint64(0))
+    return x0 + two * np.uint64(cuda.blockIdx.z), y0 + two * j, z0 + two * k
+
+
+@kernel(f"void({VECTOR}, {VECTOR}, uint64, uint64, {BOUNDS})")
+def _relax_box(z, r, plane, row, x0, x1, y0, y1, z0, z1):  # type: ignore[no-untyped-def]
+    """Relax every second point along each axis, with 27 points."""
+    one = np.uint64(1)
+    i, j, k = _coloured(x0, y0, z0)
+    if i < x1 and j < y1 and k < z1:
+        at = i * plane + j * row + k
+        before = _sides(z, at - one, plane, row) + z[at - one]
+        behind = _sides(z, at + one, plane, row) + z[at + one]
+        around = _sides(z, at, plane, row) + (before + behind)
+        z[at] = mul(r[at] + around, 1.0 / 26.0)
+
+
+@kernel(f"void({VECTOR}, {VECTOR}, uint64, uint64, {BOUNDS})")
+def _relax_star(z, r, plane, row, x0, x1, y0, y1, z0, z1):  # type: ignore[no-untyped-def]
+    """Relax every second point along each axis, with 7 points."""
+    one = np.uint64(1)
+    i, j, k = _coloured(x0, y0, z0)
+    if i < x1 and j < y1 and k < z1:
+        at = i * plane + j * row + k
+        beside = z[at - plane] + z[at + plane] + z[at - row] + z[at + row]
+        z[at] = mul(r[at] + (beside + z[at - one] + z[at + one]), 1.0 / 6.0)
+
+
+# Launches ----------------------------------------------------------------------------------------
+
+
+def _launch(chosen: Any, arrays: tuple[Any, ...], numbers: tuple[float, ...], region: Any) -> None:
+    """Launch a kernel whose threads march along x through a region."""
+    x0, x1, y0, y1, z0, z1 = region
+    wider = 2 if chosen in (_advance, _pipelined) else 0
+    planes, rows, points = (high - low + wider for low, high in ((x0, x1), (y0, y1), (z0, z1)))
+    if min(x1 - x0, y1 - y0, z1 - z0) < 1:
+        return
+    across, down = blocks(points, WIDE), blocks(rows, HIGH)
+    enough = (march for march in MARCHES if across * down * blocks(planes, march) >= MANY)
+    march = next(enough, MARCHES[-1])
+    where = (across, down, blocks(planes, march)), (WIDE, HIGH), arrays[0].stream
+    chosen[where](*map(flat, arrays), *numbers, *_strides(arrays[0]), march, *region)
+
+
+def _strides(array: Any) -> tuple[int, int]:
+    """Return the numbers of a plane and of a row."""
+    _, rows, points = array.shape
+    return rows * points, points
+
+
+def apply(
+    points: int, u: Array, v: Array,
+    x0: int, x1: int, y0: int, y1: int, z0: int, z1: int, words: Array,
+) -> None:  # fmt: skip
+    """See `kernels.cg.interface`."""
+    _launch(_box if points == 27 else _star, (u, v), (), (x0, x1, y0, y1, z0, z1))
+    dot(u, v, x0, x1, y0, y1, z0, z1, words)
+
+
+def clear(z: Array) -> None:
+    """See `kernels.cg.interface`."""
+    _clear[launch(z.size, z.stream)](flat(z), z.size)
+
+
+def turn(
+    z: Array, p: Array, beta: float, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int
+) -> None:
+    """See `kernels.cg.interface`."""
+    _launch(_turn, (z, p), (beta,), (x0, x1, y0, y1, z0, z1))
+
+
+def advance(
+    x: Array, r: Array, p: Array, q: Array, alpha: float,
+    x0: int, x1: int, y0: int, y1: int, z0: int, z1: int, words: Array,
+) -> None:  # fmt: skip
+    """See `kernels.cg.interface`."""
+    _launch(_advance, (x, r, p, q), (alpha,), (x0, x1, y0, y1, z0, z1))
+    dot(r, r, x0, x1, y0, y1, z0, z1, words)
+
+
+def advance_pipelined(
+    x: Array, r: Array, p: Array, q: Array, s: Array, w: Array, z: Array,
+    alpha: float, beta: float,
+    x0: int, x1: int, y0: int, y1: int, z0: int, z1: int, rr: Array, wr: Array,
+) -> None:  # fmt: skip
+    """See `kernels.cg.interface`."""
+    region = x0, x1, y0, y1, z0, z1
+    _launch(_pipelined, (x, r, p, q, s, w, z), (alpha, beta), region)
+    dot(r, r, x0, x1, y0, y1, z0, z1, rr)
+    dot(w, r, x0, x1, y0, y1, z0, z1, wr)
+
+
+def dot(
+    a: Array, b: Array, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int, words: Array
+) -> None:
+    """Launch for so many products at a time that no digit overflows."""
+    region = x0, x1, y0, y1, z0, z1
+    size, stream = (x1 - x0) * (y1 - y0) * (z1 - z0), words.stream
+    for first in range(0, size, AT_ONCE):
+        end = min(first + AT_ONCE, size)
+        where = launch(min(end - first, MANY_BLOCKS * THREADS), stream)
+        _dot[where](first, end, flat(a), flat(b), *_strides(a), *region, words)
+        carry[1, 1, stream](words)
+
+
+def relax(
+    points: int, z: Array, r: Array, odd: int,
+    x0: int, x1: int, y0: int, y1: int, z0: int, z1: int,
+) -> None:  # fmt: skip
+    """Launch one thread for each point of the colour."""
+    x0, y0, z0 = x0 + (odd >> 2), y0 + ((odd >> 1) & 1), z0 + (odd & 1)
+    planes, rows, row = ((n + 1) // 2 for n in (x1 - x0, y1 - y0, z1 - z0))
+    if min(planes, rows, row) < 1:
+        return
+    where = (blocks(row, WIDE), blocks(rows, HIGH), planes), (WIDE, HIGH), z.stream
+    chosen = _relax_box if points == 27 else _relax_star
+    chosen[where](flat(z), flat(r), *_strides(z), x0, x1, y0, y1, z0, z1)

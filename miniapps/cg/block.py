@@ -1,0 +1,331 @@
+"""One block of CG: what it computes and exchanges in an iteration, in order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from miniapps import kernels
+from miniapps.arrays import ghosted, realigned
+from miniapps.cg import plain
+from miniapps.cg.problem import EPS, CgProblem
+from miniapps.contract import (
+    EXACT,
+    AllReduce,
+    Checkpoint,
+    Collect,
+    Edge,
+    Index,
+    Measure,
+    Piece,
+    Post,
+    Saved,
+)
+from miniapps.decomposition import Bounds, Layout
+from miniapps.devices.backend import Array, Device
+from miniapps.grid import noise, slabs
+from miniapps.kernel_user import KernelUser
+from miniapps.kernels.cg.interface import CgKernels
+from miniapps.kernels.exact_sum import accumulator
+from miniapps.kernels.halo.interface import Region, box
+
+Requests = Generator[Any, Any, Any]
+COLOURS = (*range(8), *range(6, -1, -1))  # forward and back; the last one would not change
+
+
+class CgBlock(KernelUser[CgKernels]):
+    """A box of points, and a layer of ghosts.
+
+    Vectors are those of the algorithm: the solution ``x``, the residual ``r``, the direction ``p``,
+    ``q`` = A p, and ``z``, the preconditioned residual, which is ``r`` without a preconditioner.
+    The ghosts of ``x`` follow from those of ``p``, so that A x can be computed at any time.
+    """
+
+    kind = "block"
+    # What a checkpoint has beside the solution: vectors, and numbers that all blocks have.
+    saved_vectors: ClassVar[str] = "rp"
+    saved_numbers: ClassVar[tuple[str, ...]] = (
+        *("rr", "rz", "rz_before", "b_squared"),
+        *("not_positive", "departure", "has_met"),
+    )
+
+    def __init__(self, problem: CgProblem, layout: Layout, index: Index, device: Device) -> None:
+        self.problem, self.index, self.device = problem, index, device
+        self.bounds = layout.bounds(index)
+        self.neighbors = layout.neighbors(index, diagonals=problem.operator == 27)
+        self.rr = self.rz = self.rz_before = self.b_squared = 0.0
+        self.alpha = self.beta = 0.0
+        self.not_positive, self.departure, self.has_met = 0, 0.0, False
+        self.own = self._empty()[1]
+        self.vectors = {name: device.to_device(self._empty()[0]) for name in self._names()}
+        self.halo = self._halo()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Attributes without kernels and halo, which are faster to rebuild; arrays on the host."""
+        state = super().__getstate__()
+        del state["halo"]
+        arrays = {name: self.device.to_host(array) for name, array in self.vectors.items()}
+        return state | {"vectors": arrays}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the block after a migration, with arrays aligned to cache lines."""
+        arrays, device = state.pop("vectors"), state["device"]
+        self.__dict__.update(state)
+        self.vectors = {name: device.to_device(realigned(arrays[name])) for name in self._names()}
+        self.halo = self._halo()
+
+    def _names(self) -> str:
+        """The vectors that it keeps."""
+        return "xrpq" if self.problem.preconditioner == "none" else "xrpqz"
+
+    def _empty(self) -> tuple[np.ndarray, Region]:
+        """A vector of zeros, and the region of the block's own points in it."""
+        cells = [high - low for low, high in self.bounds]
+        return ghosted(cells, [(1, 1)] * 3, 1, line=64)
+
+    def filled(self, values: np.ndarray) -> Array:
+        """A vector with these values, its own and those of the layer around."""
+        vector, own = self._empty()
+        vector[box(with_ghosts(own))] = values
+        return self.device.to_device(vector)
+
+    def _halo(self) -> Any:
+        """The kernels that pack faces and unpack ghosts, for this block's regions."""
+        inside, outside = ({edge: self.beside(edge, n) for edge in self.neighbors} for n in (0, 1))
+        return kernels.load("halo", self.device.name).Halo(self.device, inside, outside)
+
+    def beside(self, edge: Edge, beyond: int) -> Region:
+        """Its own points beside the face at ``edge``; or the ghosts, one layer ``beyond`` them."""
+        region: list[int] = []
+        for axis, side in enumerate(edge):
+            low, high = self.own[2 * axis], self.own[2 * axis + 1]
+            if side < 0:
+                region += [low - beyond, low - beyond + 1]
+            elif side > 0:
+                region += [high - 1 + beyond, high + beyond]
+            else:
+                region += [low, high]
+        return tuple(region)
+
+    @property
+    def z(self) -> Array:
+        """The preconditioned residual."""
+        return self.vectors.get("z", self.vectors["r"])
+
+    # Iterations ----------------------------------------------------------------------------------
+
+    def step(self, count: int) -> Requests:
+        """Make one iteration; True if the tolerance is met."""
+        x, r, p, q = (self.vectors[name] for name in "xrpq")
+        self.kernels.turn(self.z, p, plain.quotient(self.rz, self.rz_before), *self.own)
+        yield from self.exchange("direction", p)
+        curvature = yield from self.total(self.summed(self.kernels.apply, self.points, p, q))
+        self.alpha = plain.quotient(self.rz, curvature)
+        self.not_positive += int(self.alpha < 0)
+        squares = self.summed(self.kernels.advance, x, r, p, q, self.alpha)
+        yield from self.turn_to(squares, "colour")
+        return self.has_met
+
+    def turn_to(self, squares: np.ndarray, phase: str) -> Requests:
+        """Precondition the residual, whose square is in an accumulator, and see how large it is."""
+        self.rz_before = self.rz
+        rr: float
+        if self.problem.preconditioner == "none":
+            rr = self.rz = yield from self.total(squares)
+        else:
+            yield from self.precondition(self.vectors["r"], phase)
+            product = self.summed(self.kernels.dot, self.vectors["r"], self.z)
+            rr, self.rz = yield from self.total(np.array([squares, product]))
+        self.test_tolerance(rr)
+
+    def test_tolerance(self, rr: float) -> None:
+        """See whether the residual, whose square is given, meets the tolerance."""
+        self.rr, limit = rr, self.problem.tolerance * math.sqrt(self.b_squared)
+        self.has_met = self.problem.tolerance > 0 and math.sqrt(rr) <= limit
+
+    def precondition(self, r: Array, phase: str) -> Requests:
+        """Find ``z`` by Gauss-Seidel, colour after colour: all of one are relaxed at once.
+
+        No two points of a colour are neighbours, so that it does not matter which are relaxed
+        first, nor in which block they are, if ghosts are exchanged before each colour.
+        """
+        origin = sum((low & 1) << (2 - axis) for axis, (low, _) in enumerate(self.bounds))
+        self.kernels.clear(self.z)
+        for n, colour in enumerate(COLOURS):
+            if n:
+                yield from self.exchange(f"{phase} {n}", self.z)
+            self.kernels.relax(self.points, self.z, r, colour ^ origin, *self.own)
+
+    def exchange(self, phase: str, vector: Array) -> Requests:
+        """Fill the ghosts of a vector with the neighbours' points."""
+        yield Post(phase, self.halo.pack(vector))
+        came = yield Collect(phase, tuple(self.neighbors))
+        self.halo.unpack(vector, came)
+
+    def summed(self, kernel: Callable[..., None], *arguments: Any, sums: int = 1) -> np.ndarray:
+        """Call a kernel for the block's own points; returns what it adds to accumulators."""
+        words = [self.device.to_device(accumulator()) for _ in range(sums)]
+        kernel(*arguments, *self.own, *words)
+        found = [self.device.to_host(one) for one in words]
+        return np.array(found) if sums > 1 else found[0]
+
+    def total(self, words: np.ndarray) -> Requests:
+        """The exact sum over all blocks of one accumulator or several: one float64 or (n,)."""
+        return (yield AllReduce(words, EXACT))
+
+    # Start and end -------------------------------------------------------------------------------
+
+    def setup(self) -> Requests:
+        """Test the operators, compute b, and begin at x = 0."""
+        yield from self.test_symmetry()
+        self.vectors["p"] = self.filled(field(self.problem, wider(self.bounds)))
+        self.summed(self.kernels.apply, self.points, self.vectors["p"], self.vectors["r"])
+        squares = self.summed(self.kernels.dot, self.vectors["r"], self.vectors["r"])
+        self.b_squared = yield from self.total(squares)
+        yield from self.begin(squares)
+
+    def begin(self, squares: np.ndarray) -> Requests:
+        """Prepare the first iteration; the square of the residual is in an accumulator."""
+        yield from self.turn_to(squares, "first colour")
+
+    def test_symmetry(self) -> Requests:
+        """Find out how far v A u is from u A v, and of the preconditioner, for random u and v.
+
+        In units of the rounding error that HPCG allows: the norms of u and v, times that of A.
+        """
+        u, v = (self.filled(noise_of(self.problem, wider(self.bounds), seed)) for seed in (1, 2))
+        products = []
+        for one, other, phase in ((u, v, "u"), (v, u, "v")):
+            self.summed(self.kernels.apply, self.points, one, self.vectors["q"])
+            pairs = [(one, one), (other, self.vectors["q"])]
+            if self.problem.preconditioner != "none":
+                yield from self.precondition(one, phase)
+                pairs.append((other, self.z))
+            products.append([self.summed(self.kernels.dot, *pair) for pair in pairs])
+        (uu, *ways), (vv, *back) = yield from self.total(np.array(products))
+        scale = 4 * (self.points - 1) * EPS * math.sqrt(uu * vv)
+        self.departure = max(abs(a - b) / scale for a, b in zip(ways, back, strict=True))
+
+    @property
+    def points(self) -> int:
+        """Points of the operator."""
+        return self.problem.operator
+
+    def state(self) -> list[Piece]:
+        """The block's points of the solution."""
+        return [self._piece("x")]
+
+    def _piece(self, name: str) -> Piece:
+        """The block's points of a vector."""
+        values = self.device.to_host(self.vectors[name])[box(self.own)]
+        return Piece(name, values, tuple(low for low, _ in self.bounds), self.problem.size)
+
+    def checkpoint(self) -> Checkpoint:
+        """The vectors from which the next iteration follows, and numbers."""
+        numbers = np.array([getattr(self, name) for name in self.saved_numbers], float)
+        pieces = [self._piece(name) for name in self.saved_vectors]
+        return Checkpoint(pieces, {"numbers": Measure("max", numbers)})
+
+    def resume(self, saved: Saved) -> Requests:
+        """Take up the vectors, with their ghosts, and what follows from them."""
+        for name, number in zip(self.saved_numbers, saved.total("numbers").tolist(), strict=True):
+            setattr(self, name, number)
+        around = list(zip(wider(self.bounds), self.problem.size, strict=True))
+        inside = [(max(low, 0), min(high, n)) for (low, high), n in around]
+        beyond = [(int(low < 0), int(high > n)) for (low, high), n in around]
+        for name in f"x{self.saved_vectors}":
+            self.vectors[name] = self.filled(np.pad(saved.cells(name, inside), beyond))
+        yield from self.go_on()
+
+    def go_on(self) -> Requests:
+        """Find the vectors that a checkpoint does not have."""
+        if self.problem.preconditioner != "none":
+            yield from self.precondition(self.vectors["r"], "colour")
+
+    def measure(self) -> dict[str, Measure]:
+        """Squares of norms that follow from x alone, and what the iterations noticed."""
+        return {
+            "squares": Measure("sum", sum(map(self._squares, slabs(self.bounds)))),
+            "rr": Measure("max", self.rr),
+            "rz before": Measure("max", self.rz_before),
+            "exact rr": Measure("sum", self._exact_square()),
+            "ghosts": Measure("sum", self._ghosts()),
+            "not positive": Measure("max", self.not_positive),
+            "departure": Measure("max", self.departure),
+            "has met": Measure("max", int(self.has_met)),
+        }
+
+    def _exact_square(self) -> np.ndarray:
+        """The square of the residual, as `plain.parts_of_dot` finds it."""
+        r = self.device.to_host(self.vectors["r"])[box(self.own)]
+        return np.array(sum(plain.parts_of_dot(plane, plane) for plane in r))
+
+    def _ghosts(self) -> np.ndarray:
+        """A hash of all ghosts of x less one of the points that neighbours have as theirs: (1,).
+
+        Its sum over all blocks is 0, modulo 2^64, if all ghosts are the neighbours' points.
+        """
+        x = self.device.to_host(self.vectors["x"])
+        found = np.zeros(1, np.uint64)
+        for edge in self.neighbors:
+            found += self._hashed(x, self.beside(edge, 1))
+            found -= self._hashed(x, self.beside(edge, 0))
+        return found
+
+    def _hashed(self, x: np.ndarray, region: Region) -> np.ndarray:
+        """A hash of a region of a vector."""
+        first = [low - own for (low, _), own in zip(self.bounds, self.own[::2], strict=True)]
+        ends = zip(region[::2], region[1::2], first, strict=True)
+        at = [np.arange(low + shift, high + shift) for low, high, shift in ends]
+        return plain.hashed(x[box(region)], at, self.problem)
+
+    def _squares(self, slab: Bounds) -> np.ndarray:
+        """The squares of `Norms` over some planes."""
+        low, high = (plane - self.bounds[0][0] + self.own[0] for plane in slab[0])
+        rest = box(with_ghosts(self.own))[1:]
+        around = self.device.to_host(self.vectors["x"])[(slice(low - 1, high + 1), *rest)]
+        updated = self.device.to_host(self.vectors["r"])[(slice(low, high), *box(self.own)[1:])]
+        p = self.device.to_host(self.vectors["p"])[(slice(low, high), *box(self.own)[1:])]
+        solution = plain.solution(self.problem, wider(slab))
+        b = plain.applied(self.points, solution)
+        residual = b - plain.applied(self.points, around)
+        inner = (slice(1, -1),) * 3
+        error, solution = (solution - around)[inner], solution[inner]
+        pairs = [(v, v) for v in (b, solution, residual, residual - updated, error)]
+        pairs += [(error, residual), (solution, b), (p, p), (updated, p)]
+        return np.array([np.vdot(one, other) for one, other in pairs])
+
+
+def wider(bounds: Bounds) -> Bounds:
+    """A box of points with a layer more on all sides."""
+    return tuple((low - 1, high + 1) for low, high in bounds)
+
+
+def with_ghosts(own: Region) -> Region:
+    """A region of an array with a layer more on all sides."""
+    return tuple(at + (1 if n % 2 else -1) for n, at in enumerate(own))
+
+
+def within(problem: CgProblem, bounds: Bounds, values: np.ndarray) -> np.ndarray:
+    """The values on a box of points; 0 beyond the problem's box."""
+    at = np.ix_(*(np.arange(low, high) for low, high in bounds))
+    x, y, z = ((along >= 0) & (along < n) for along, n in zip(at, problem.size, strict=True))
+    return np.where(x & y & z, values, 0.0)
+
+
+def noise_of(problem: CgProblem, bounds: Bounds, seed: int = 0) -> np.ndarray:
+    """Numbers in [0, 1) by the place of each point and a seed; 0 beyond the problem's box."""
+    x, y, z = np.ix_(*(np.arange(low, high) for low, high in bounds))
+    _, rows, columns = problem.size
+    number = (x * rows + y) * columns + z + seed * math.prod(problem.size)
+    return within(problem, bounds, noise(number))
+
+
+def field(problem: CgProblem, bounds: Bounds) -> np.ndarray:
+    """The solution of a problem on a box of points; 0 beyond the problem's box."""
+    if problem.solution == "ones":
+        return within(problem, bounds, np.ones(1))
+    return noise_of(problem, bounds)

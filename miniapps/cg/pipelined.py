@@ -1,0 +1,67 @@
+"""A block of pipelined CG: an iteration has one reduction, and a halo travels meanwhile."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from miniapps.cg import plain
+from miniapps.cg.block import CgBlock, Requests
+from miniapps.contract import Collect, Post
+
+
+class PipelinedBlock(CgBlock):
+    """A box of points, and a layer of ghosts.
+
+    The iteration is algorithm 3 of Ghysels and Vanroose (2014), Parallel Computing 40. It has the
+    vectors ``w`` = A r, ``s`` = A p, ``q`` = A w and ``z`` = A s; the operator computes only ``q``.
+    Those that have the right ghosts are x, r, p and s, and w once its halo has come.
+    """
+
+    saved_vectors: ClassVar[str] = "rpswz"
+    saved_numbers: ClassVar[tuple[str, ...]] = (*CgBlock.saved_numbers, "alpha", "beta")
+
+    def _names(self) -> str:
+        """The vectors that it keeps."""
+        return "xrpqswz"
+
+    def step(self, count: int) -> Requests:
+        """Make one iteration; True if the tolerance is met."""
+        vectors = [self.vectors[name] for name in self._names()]
+        update = self.kernels.advance_pipelined
+        products = self.summed(update, *vectors, self.alpha, self.beta, sums=2)
+        yield from self.look_ahead(products)
+        return self.has_met
+
+    def begin(self, squares: np.ndarray) -> Requests:
+        """Compute A r, and what the first iteration needs."""
+        r, w = self.vectors["r"], self.vectors["w"]
+        yield from self.exchange("residual", r)
+        product = self.summed(self.kernels.apply, self.points, r, w)
+        yield from self.look_ahead(np.array([squares, product]))
+
+    def go_on(self) -> Requests:
+        """Compute A w."""
+        self.summed(self.kernels.apply, self.points, self.vectors["w"], self.vectors["q"])
+        return
+        yield  # makes this a generator; it sends no request
+
+    def look_ahead(self, products: np.ndarray) -> Requests:
+        """Add r r and w r over all blocks, and compute A w, alpha and beta.
+
+        The faces of ``w`` are posted before the sum is asked for, so that they travel meanwhile. A
+        residual that has only rounding errors is not followed further, as ``w`` is A r no longer.
+        """
+        w = self.vectors["w"]
+        yield Post("halo", self.halo.pack(w))
+        rr, wr = yield from self.total(products)
+        self.halo.unpack(w, (yield Collect("halo", tuple(self.neighbors))))
+        yield from self.go_on()
+        self.test_tolerance(rr)
+        left = rr if rr > plain.NOTHING_LEFT * self.b_squared else 0.0
+        self.beta = plain.quotient(left, self.rz)
+        curvature = wr - self.beta * plain.quotient(left, self.alpha)  # p A p
+        self.alpha = plain.quotient(left, curvature)
+        self.not_positive += int(self.alpha < 0)
+        self.rz_before, self.rz = self.rz, left

@@ -1,0 +1,190 @@
+"""Conjugate gradients in plain NumPy on the whole box, for references, checks and audits.
+
+It shares no code with blocks and kernels: neither the operator, nor the solution, nor sums.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from miniapps.decomposition import Bounds
+from miniapps.plain_hash import GOLDEN, mixed
+
+Vector = np.ndarray
+LEAST, BINS = -2300, 4500  # powers of two of parts of products, and how many there are
+NOTHING_LEFT = 2.0**-92  # of the square of b: a residual of 64 units of the last place
+
+
+def solution(problem: Any, bounds: Bounds) -> Vector:
+    """The solution of a problem on a box of points; 0 for those beyond the problem's box."""
+    at = np.ix_(*(np.arange(low, high) for low, high in bounds))
+    inside = np.ones([high - low for low, high in bounds])
+    for along, n in zip(at, problem.size, strict=True):
+        inside = inside * ((along >= 0) & (along < n))
+    if problem.solution == "ones":
+        return inside
+    return inside * ((mixed(_numbers(problem, *at) * GOLDEN) >> np.uint64(11)) / 2**53)
+
+
+def hashed(values: Vector, at: Sequence[np.ndarray], problem: Any) -> np.ndarray:
+    """A hash of a box of points, by their places along each axis and their bits: (1,) uint64."""
+    x, y, z = np.ix_(*at)
+    places = mixed(_numbers(problem, x, y, z) * GOLDEN)
+    return (
+        mixed(places ^ np.ascontiguousarray(values).view(np.uint64)).reshape(-1).sum(keepdims=True)
+    )
+
+
+def _numbers(problem: Any, x: Vector, y: Vector, z: Vector) -> Vector:
+    """The numbers of points in C order, from 1 on, as uint64."""
+    _, rows, columns = problem.size
+    return ((x * rows + y) * columns + z).astype(np.uint64) + np.uint64(1)
+
+
+def applied(points: int, around: Vector) -> Vector:
+    """A u, where ``around`` is u with a layer of points more on all sides."""
+    one = around[1:-1, 1:-1, 1:-1]
+    if points == 7:
+        inner = slice(1, -1)
+        sides = [
+            around[(inner,) * axis + (side,) + (inner,) * (2 - axis)]
+            for axis in range(3)
+            for side in (slice(None, -2), slice(2, None))
+        ]
+        return 6.0 * one - _sum(sides)
+    lines = around[:, :-2] + around[:, 1:-1] + around[:, 2:]
+    columns = lines[:-2] + lines[1:-1] + lines[2:]
+    return 27.0 * one - (columns[..., :-2] + columns[..., 1:-1] + columns[..., 2:])
+
+
+def _sum(parts: Iterable[Vector]) -> Vector:
+    """The sum, from left to right."""
+    total, *rest = parts
+    for part in rest:
+        total = total + part
+    return total
+
+
+def exact_dot(a: Vector, b: Vector) -> float:
+    """The dot product of finite numbers, computed by Python's integers and rounded once."""
+    (m, e), (n, f) = np.frexp(a.reshape(-1)), np.frexp(b.reshape(-1))
+    powers = e.astype(int) + f
+    lowest = int(powers.min())
+    total = sum(
+        (x * y) << power
+        for x, y, power in zip(
+            (m * 2.0**53).astype(np.int64).tolist(),
+            (n * 2.0**53).astype(np.int64).tolist(),
+            (powers - lowest).tolist(),
+            strict=True,
+        )
+    )
+    scale = lowest - 106
+    return total / (1 << -scale) if scale < 0 else float(total << scale)
+
+
+def parts_of_dot(a: Vector, b: Vector) -> np.ndarray:
+    """The dot product of finite numbers as integers that can be added in any order: (BINS,) int64.
+
+    Factors are integers of 27 and 26 bits, so each of their products has 54 bits and is cut once
+    more. What belongs to 2^(n + LEAST) is added up in element n: as floats, which hold the sums of
+    up to 2^25 numbers of 28 bits.
+    """
+    (m, e), (n, f) = np.frexp(a.reshape(-1)), np.frexp(b.reshape(-1))
+    powers = e.astype(np.int64) + f - 106 - LEAST
+    found = np.zeros(BINS, np.int64)
+    with np.errstate(invalid="ignore"):  # NaN gives some number, of which no residual is the sum
+        halves = [divmod((part * 2.0**53).astype(np.int64), 1 << 26) for part in (m, n)]
+    for (x, up), (y, upper) in itertools.product(
+        *(zip(half, (26, 0), strict=True) for half in halves)
+    ):
+        for piece, higher in zip(divmod(x * y, 1 << 27), (27, 0), strict=True):
+            sums = np.bincount(powers + (up + upper + higher), piece.astype(float), BINS)
+            found += sums.astype(np.int64)
+    return found
+
+
+def sum_of_parts(parts: np.ndarray) -> float:
+    """The sum of such integers, rounded once."""
+    total = sum(int(parts[n]) << n for n in np.flatnonzero(parts).tolist())
+    return total / (1 << -LEAST)
+
+
+def preconditioned(problem: Any, r: Vector) -> Vector:
+    """The preconditioned residual: r itself, or its points relaxed colour after colour."""
+    if problem.preconditioner == "none":
+        return r
+    z = np.zeros([n + 2 for n in r.shape])
+    colours = list(itertools.product((0, 1), repeat=3))
+    for colour in colours + colours[-2::-1]:
+        here = tuple(slice(first, None, 2) for first in colour)
+        z[1:-1, 1:-1, 1:-1][here] = relaxed(problem.operator, z, r)[here]
+    return z[1:-1, 1:-1, 1:-1]
+
+
+def relaxed(points: int, z: Vector, r: Vector) -> Vector:
+    """The value of each point that solves its equation, with the other points as they are."""
+    spans = slice(None, -2), slice(1, -1), slice(2, None)
+
+    def column(i: int, j: int) -> Vector:
+        return z[spans[i], spans[j]]
+
+    if points == 7:
+        inner = spans[1]
+        beside = column(0, 1) + column(2, 1) + column(1, 0) + column(1, 2)
+        around = beside[..., inner] + z[inner, inner, :-2] + z[inner, inner, 2:]
+        return (r + around) * (1.0 / 6.0)
+    side = (column(0, 1) + column(2, 1)) + (column(1, 0) + column(1, 2))
+    corners = (column(0, 0) + column(0, 2)) + (column(2, 0) + column(2, 2))
+    side = side + corners
+    whole = side + column(1, 1)
+    return (r + (side[..., 1:-1] + (whole[..., :-2] + whole[..., 2:]))) * (1.0 / 26.0)
+
+
+def quotient(a: float, b: float) -> float:
+    """The quotient a / b; 0 if b is 0, when nothing is left to do."""
+    return a / b if b else 0.0
+
+
+def reference(problem: Any, steps: int) -> Vector:
+    """The vector x after ``steps`` iterations, without blocks."""
+    whole = tuple((-1, n + 1) for n in problem.size)
+    b = applied(problem.operator, solution(problem, whole))
+    return _pipelined(problem, b, steps) if problem.pipelined else _solved(problem, b, steps)
+
+
+def _solved(problem: Any, b: Vector, steps: int) -> Vector:
+    """Conjugate gradients (Saad 2003, Iterative Methods, algorithm 9.1)."""
+    x, r, p, before = np.zeros_like(b), b, np.zeros_like(b), 0.0
+    z = preconditioned(problem, r)
+    now = exact_dot(r, z)
+    for _ in range(steps):
+        p = z + quotient(now, before) * p
+        q = applied(problem.operator, np.pad(p, 1))
+        alpha = quotient(now, exact_dot(p, q))
+        x, r = x + alpha * p, r - alpha * q
+        z = preconditioned(problem, r)
+        before, now = now, exact_dot(r, z)
+    return x
+
+
+def _pipelined(problem: Any, b: Vector, steps: int) -> Vector:
+    """Pipelined conjugate gradients (Ghysels and Vanroose 2014, algorithm 3)."""
+    x = p = s = z = np.zeros_like(b)
+    r, w = b, applied(problem.operator, np.pad(b, 1))
+    before = alpha = 0.0
+    least = NOTHING_LEFT * exact_dot(b, b)
+    for _ in range(steps):
+        now, product = exact_dot(r, r), exact_dot(w, r)
+        now = now if now > least else 0.0
+        q = applied(problem.operator, np.pad(w, 1))
+        beta = quotient(now, before)
+        alpha = quotient(now, product - beta * quotient(now, alpha))
+        s, p, z = w + beta * s, r + beta * p, q + beta * z
+        x, r, w = x + alpha * p, r - alpha * s, w - alpha * z
+        before = now
+    return x

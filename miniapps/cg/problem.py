@@ -1,0 +1,254 @@
+"""CG: A x = b on a box of points, where A is the operator of HPCG and b belongs to a known x.
+
+A has 26 on its diagonal and -1 for each of the 26 points around one; or, with seven points, 6 and
+-1 for the 6 beside. Beyond the box x is 0. The right-hand side is b = A x', and a run starts from
+x = 0, so that it must find x': ones, as in HPCG (Dongarra, Heroux, Luszczek 2016, IJHPCA 30), or a
+number in [0, 1) for each point. One step is one iteration.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from miniapps.cg.plain import quotient, reference, sum_of_parts
+from miniapps.contract import Check, Measure, Piece
+from miniapps.parameters import (
+    Number,
+    extents,
+    integer,
+    parameter,
+    require,
+    require_numbers,
+    yes_or_no,
+)
+from miniapps.plain_hash import digest_of
+from miniapps.problem import BaseProblem, grown, halved
+from miniapps.quantities import Quantity
+
+OPERATORS = (27, 7)
+SOLUTIONS = ("ones", "noise")
+PRECONDITIONERS = ("none", "sgs")
+REFERENCE_UPDATES = 3e5  # points times iterations of the largest problem that a run solves again
+EPS = float(np.finfo(float).eps)
+# Limits of checks, in units of the last place: of A x, how far the residual of the iterations may
+# be from b - A x, at once and per iteration; of the condition number, what is left of the energy.
+AT_ONCE, PER_ITERATION, ENERGY_LEFT = 3.0, 0.1, 100.0
+ALONG = 30.0  # of the residual along the last direction, besides one per iteration
+DEPARTURE = 1.0  # from symmetry, in HPCG's unit
+
+
+@dataclass(frozen=True)
+class CgProblem(BaseProblem):
+    """Parameters of CG."""
+
+    app: ClassVar[str] = "cg"
+    unit: ClassVar[str] = "flop"
+    quantities: ClassVar[dict[str, Quantity]] = {"x": Quantity("the solution found so far")}
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "minimal": {"size": (5, 4, 3), "solution": "noise", "steps": 3, "warmup": 0},
+        "tiny": {"size": (13, 11, 10), "solution": "noise", "steps": 12, "warmup": 2},
+        "small": {"size": (104, 104, 104), "steps": 50, "warmup": 5},
+        "large": {"size": (256, 256, 256), "steps": 50, "warmup": 5},
+        "paper": {"size": (104, 104, 104), "preconditioner": "sgs", "steps": 50, "warmup": 0},
+        "paper-smallest": {"size": (16, 16, 16), "preconditioner": "sgs", "steps": 50, "warmup": 0},
+    }
+
+    size: tuple[int, ...] = parameter("--size", (104, 104, 104), extents, "points, NxMxK")
+    operator: int = parameter("--operator", 27, integer, "points of the operator, 27 or 7")
+    solution: str = parameter("--solution", "ones", str, "the solution to be found", SOLUTIONS)
+    preconditioner: str = parameter(
+        "--preconditioner",
+        "none",
+        str,
+        "sgs: symmetric Gauss-Seidel, in eight colours of points",
+        PRECONDITIONERS,
+    )
+    tolerance: float = parameter(
+        "--tolerance",
+        0.0,
+        Number(zero=True),
+        "stop when the residual's norm is at most that of b times this; 0: never",
+    )
+
+    pipelined: bool = parameter(
+        "--pipelined",
+        False,
+        yes_or_no,
+        "one reduction per iteration, while a halo travels",
+        flag=True,
+    )
+
+    def __post_init__(self) -> None:
+        require(len(self.size) == 3, "--size", self.size, "must name 3 axes")
+        require(min(self.size) >= 1, "--size", self.size, "must be 1 or more along each axis")
+        require(self.operator in OPERATORS, "--operator", self.operator, f"one of {OPERATORS}")
+        require(self.solution in SOLUTIONS, "--solution", self.solution, f"one of {SOLUTIONS}")
+        allowed = f"one of {PRECONDITIONERS}"
+        known = self.preconditioner in PRECONDITIONERS
+        require(known, "--preconditioner", self.preconditioner, allowed)
+        alone = not self.pipelined or self.preconditioner == "none"
+        require(alone, "--pipelined", self.pipelined, "only with --preconditioner none")
+        require_numbers(self)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Points along each axis."""
+        return self.size
+
+    @property
+    def periodic(self) -> tuple[bool, ...]:
+        """No axis is: x is 0 beyond the box."""
+        return (False,) * 3
+
+    @property
+    def points(self) -> float:
+        """Number of unknowns."""
+        return float(math.prod(self.size))
+
+    @property
+    def nonzeros(self) -> float:
+        """Elements of A that are not 0."""
+        if self.operator == 27:
+            return float(math.prod(3 * n - 2 for n in self.size))
+        return self.points + 2 * sum(self.points * (n - 1) / n for n in self.size)
+
+    def work(self) -> float:
+        """Operations of an iteration as HPCG counts them: 2 per element of A that is not 0.
+
+        Of vectors, 2 for each point of a dot product or an update. The preconditioner passes
+        over A twice, and needs one more dot product.
+        """
+        precondition = 0.0 if self.preconditioner == "none" else 4 * self.nonzeros + 2 * self.points
+        return 2 * self.nonzeros + 10 * self.points + precondition
+
+    def least_bytes(self) -> float:
+        """Four vectors; one more with a preconditioner, three if pipelined."""
+        more = 3 * self.pipelined + (self.preconditioner != "none")
+        return 8.0 * (4 + more) * self.points
+
+    def weak(self, pes: int) -> Self:
+        """The same points per PE."""
+        return dataclasses.replace(self, size=grown(self.size, pes))
+
+    def smaller(self) -> Self:
+        """Half the points."""
+        return dataclasses.replace(self, size=halved(self.size))
+
+    def may_finish(self, step: int) -> bool:
+        """Any iteration may meet the tolerance."""
+        return self.tolerance > 0
+
+    def results(self, measures: dict[str, Measure]) -> dict[str, Any]:
+        """The norms at the end, relative to those of b and of the solution."""
+        norms = Norms.of(measures)
+        residual, error = norms.residual / norms.b, norms.error / norms.solution
+        return {"relative_residual": residual, "relative_error": error}
+
+    @classmethod
+    def lines(cls, record: dict[str, Any]) -> list[str]:
+        """The norms at the end."""
+        residual, error = record["relative_residual"], record["relative_error"]
+        return [f"norm of b - A x over that of b: {residual:.3g}; of x - x' over x': {error:.3g}"]
+
+
+@dataclass(frozen=True)
+class Norms:
+    """Euclidean norms at the end of a run, and norms of the error that A defines.
+
+    ``gap``: of the residual less the one that the iterations update; ``energy``, ``first_energy``:
+    the square root of e A e, where e is the error at the end and at the start; ``along``: the root
+    of the residual's product with the last direction ``p``.
+    """
+
+    b: float
+    solution: float
+    residual: float
+    gap: float
+    error: float
+    energy: float
+    first_energy: float
+    p: float
+    along: float
+
+    @classmethod
+    def of(cls, measures: dict[str, Measure]) -> Self:
+        """From sums of squares over all points."""
+        return cls(*(math.sqrt(abs(square)) for square in measures["squares"].value.tolist()))
+
+
+def extreme_eigenvalues(problem: CgProblem) -> tuple[float, float]:
+    """The least and the largest eigenvalue of A.
+
+    Along an axis of n points the sum of a point and those beside it has the eigenvalues
+    1 + 2 cos(pi k / (n + 1)), k = 1 to n. The sum of 27 points is a product of such sums along
+    three axes, and A is 27 less it; with seven points A is 9 less the sum of the three.
+    """
+    ends = [[1 + 2 * math.cos(math.pi * k / (n + 1)) for k in (1, n)] for n in problem.size]
+    if problem.operator == 7:
+        return 9 - sum(high for high, _ in ends), 9 - sum(low for _, low in ends)
+    products = [x * y * z for x in ends[0] for y in ends[1] for z in ends[2]]
+    return 27 - max(products), 27 - min(products)
+
+
+def condition(problem: CgProblem) -> float:
+    """A bound of the condition number of A, or of the preconditioned A.
+
+    Gauss-Seidel's M is A + L D^-1 U, where D is d times 1, and A = L + D + U. So the eigenvalues of
+    M^-1 A are at most 1, and at least a / (a + u u / d), where a is the least eigenvalue of A, and
+    u <= d the norm of U.
+    """
+    low, high = extreme_eigenvalues(problem)
+    return high / low if problem.preconditioner == "none" else 1 + (problem.operator - 1) / low
+
+
+def rounding_of(problem: CgProblem, steps: int, norms: Norms) -> float:
+    """How far the residual that iterations update may be from b - A x, over the norm of b.
+
+    Each iteration adds rounding errors of the size of those of A x. A pipelined one adds more
+    (Cools and others 2018, SIAM J. Matrix Anal. Appl. 39). What was found for up to 400 iterations
+    was at most a quarter of this.
+    """
+    size = 2 * problem.operator * norms.solution / norms.b  # of A times x, over b
+    amplified = 10 * math.sqrt(condition(problem)) if problem.pipelined else 1.0
+    return EPS * (AT_ONCE + PER_ITERATION * steps) * size * amplified
+
+
+def validate(
+    problem: CgProblem, steps: int, measures: dict[str, Measure], state_hash: str
+) -> list[Check]:
+    """Validate a finished run by the measures of its blocks and the hash of its state.
+
+    Computed apart from the iterations: the residual b - A x and the error. The energy of the error
+    must have shrunk as conjugate gradients must shrink it (Saad 2003, Iterative Methods, 6.11.3).
+    """
+    norms, kappa = Norms.of(measures), condition(problem)
+    root = math.sqrt(kappa)
+    rounding = rounding_of(problem, steps, norms)
+    amplified = root if problem.pipelined else 1.0
+    shrinks = 2 * ((root - 1) / (root + 1)) ** steps + ENERGY_LEFT * EPS * kappa * amplified
+    exact = sum_of_parts(measures["exact rr"].value)
+    checks = [
+        Check("residual differs from the iterations'", norms.gap / norms.b, rounding),
+        Check("energy of the error", norms.energy / norms.first_energy, shrinks),
+        Check("sum of squares is not exact", float(measures["rr"].value != exact), 0),
+        Check("ghosts that differ", float(bool(measures["ghosts"].value.any())), 0),
+        Check("curvatures that are not positive", float(measures["not positive"].value), 0),
+        Check("departure from symmetry", float(measures["departure"].value), DEPARTURE),
+    ]
+    if not problem.pipelined:
+        square, before = float(measures["rr"].value), float(measures["rz before"].value)
+        along = quotient(norms.along**2, max(before, norms.p * math.sqrt(square)))
+        checks.append(Check("residual along the direction", along, EPS * (ALONG + steps)))
+    if measures["has met"].value:
+        limit = problem.tolerance + rounding
+        checks.append(Check("residual over tolerance", norms.residual / norms.b, limit))
+    if problem.points * steps <= REFERENCE_UPDATES:
+        found = reference(problem, steps)
+        whole = Piece("x", found, (0,) * 3, problem.size)
+        checks.append(Check("differs from reference", float(digest_of([whole]) != state_hash), 0))
+    return checks

@@ -1,0 +1,91 @@
+"""CG's kernels on the GPU against their CPU counterparts, bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import support
+
+from miniapps import apps, kernels
+from miniapps.arrays import ghosted
+from miniapps.devices import backend as device
+from miniapps.drivers.engine import Engine
+from miniapps.kernels.exact_sum import accumulator
+
+# In the simulator NumPy warns of integers modulo 2^64.
+pytestmark = pytest.mark.filterwarnings("ignore:overflow")
+CELLS = 10, 9, 35  # beyond a thread block along each axis
+
+
+def vectors(count: int, cells: tuple[int, ...] = CELLS) -> tuple[list[np.ndarray], Any]:
+    """Vectors of numbers over many magnitudes, ghosts included, and the region of their points."""
+    rng = np.random.default_rng(1)
+    empty, own = ghosted(cells, [(1, 1)] * 3, 1, line=64)
+    shape = empty.shape
+    made = [rng.normal(size=shape) * 10.0 ** rng.integers(-6, 7, shape) for _ in range(count)]
+    return made, own
+
+
+def both(
+    kernel: str, count: int, *numbers: Any, before: tuple[Any, ...] = (), words: int = 1
+) -> None:
+    """Require that a kernel writes the same bits on CPU and GPU."""
+    made, own = vectors(count)
+    found = []
+    for name in ("cpu", "gpu"):
+        on = device.get(name)
+        arrays = [on.to_device(array.copy()) for array in made]
+        last = [on.to_device(accumulator()) for _ in range(words)]
+        getattr(kernels.load("cg", name), kernel)(*before, *arrays, *numbers, *own, *last)
+        found.append([np.array(on.to_host(array)) for array in (*arrays, *last)])
+    for here, there in zip(*found, strict=True):
+        assert support.same_bits(here, there)
+    changed = [not support.same_bits(a, b) for a, b in zip(found[0], made, strict=False)]
+    assert any(changed) or kernel == "dot"
+
+
+@pytest.mark.parametrize("points", [27, 7])
+def test_operator(points: int) -> None:
+    """Catches other bits, a point that is left out, and a seam between threads."""
+    both("apply", 2, before=(points,))
+
+
+@pytest.mark.parametrize("points", [27, 7])
+@pytest.mark.parametrize("odd", [0, 3, 6])
+def test_gauss_seidel(points: int, odd: int) -> None:
+    """Catches a point of another colour, and other bits."""
+    both("relax", 2, odd, before=(points,), words=0)
+
+
+def test_updates_and_dots() -> None:
+    """Catches products that are joined to sums, ghosts that are left out, and lost products."""
+    both("turn", 2, 0.3, words=0)
+    both("advance", 4, 0.7, words=1)
+    both("dot", 2)
+    both("advance_pipelined", 7, 0.7, 0.3, words=2)
+
+
+def test_clear() -> None:
+    """Catches an element that is left as it was."""
+    gpu = device.get("gpu")
+    array = gpu.to_device(np.ones((3, 5, 7)))
+    kernels.load("cg", "gpu").clear(array)
+    assert not gpu.to_host(array).any()
+
+
+@pytest.mark.parametrize(("sgs", "points"), [("none", 27), ("sgs", 7), ("sgs", 27)])
+def test_blocks_on_the_gpu(sgs: str, points: int) -> None:
+    """Catches a halo, a migration or a checkpoint that loses what is on the GPU."""
+    app = apps.load("cg")
+    problem = app.Problem((5, 4, 3), operator=points, solution="noise", preconditioner=sgs)
+    layout = problem.cut(2, 1, (2, 1, 1))
+    hashes = []
+    for name in ("cpu", "gpu"):
+        blocks = [app.Block(problem, layout, i, device.get(name)) for i in layout.indices()]
+        engine = Engine(blocks).setup()
+        engine.round(0, 1)
+        engine.round(1, 1)
+        hashes.append([piece.values.tobytes() for b in engine.blocks for piece in b.state()])
+    assert hashes[0] == hashes[1]
