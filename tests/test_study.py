@@ -244,6 +244,7 @@ def test_granularity_ends_where_an_app_has_no_smaller_problem(app):
     sizes = {
         "jacobi2d": ("--size", "4x4"),
         "stencil3d": ("--size", "2x2x2"),
+        "cg": ("--size", "2x2x2"),
         "pic": ("--size", "8", "--particles", "4"),
         "leanmd": ("--lattice", "6x5x5"),
     }
@@ -279,8 +280,9 @@ def test_every_app_grows_and_shrinks(app):
     for name in ("steps", "warmup"):
         values.pop(name)
     problem = apps.load(app).Problem(**values)
-    assert problem.smaller().work() == problem.work() / 2
-    assert problem.weak(2).work() == problem.work() * 2
+    rel = 0.02 if app == "cg" else 0  # fewer elements of its matrix belong to points at the sides
+    assert problem.smaller().work() == pytest.approx(problem.work() / 2, rel)
+    assert problem.weak(2).work() == pytest.approx(problem.work() * 2, rel)
 
 
 @pytest.mark.parametrize(
