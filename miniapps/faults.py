@@ -79,6 +79,21 @@ def rounded(message: np.ndarray) -> np.ndarray:
     return single
 
 
+def off_in_its_last_bit(right: Any) -> Any:
+    """A block's `state` of one piece, in the first block with its middle value off in one bit."""
+
+    def state(self: Any) -> Any:
+        (piece,) = right(self)
+        if any(self.index):
+            return [piece]
+        values = piece.values.copy()
+        middle = tuple(n // 2 for n in values.shape)
+        values[middle] = np.nextafter(values[middle], 9.0)
+        return [piece._replace(values=values)]
+
+    return state
+
+
 def reporting(wrong: Any) -> Any:
     """A function that reports that it is called; anything else is returned as it is."""
     if not isinstance(wrong, FunctionType):

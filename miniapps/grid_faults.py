@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from miniapps.contract import Edge
-from miniapps.faults import ACTED, Fault, catalogue, fault
+from miniapps.faults import ACTED, Fault, catalogue, fault, off_in_its_last_bit
 from miniapps.kernels.halo.interface import box
 
 STALE_AFTER = 2  # steps
@@ -283,17 +283,7 @@ def one_cell_off(right: Any) -> Any:
 @fault(f"{BLOCK}.state")
 def last_bit_off(right: Any) -> Any:
     """One cell is off in its last bit at the end; earlier it would be rounded away again."""
-
-    def state(self: Any) -> Any:
-        (piece,) = right(self)
-        if any(self.index):
-            return [piece]
-        values = piece.values.copy()
-        middle = tuple(n // 2 for n in values.shape)
-        values[middle] = np.nextafter(values[middle], 9.0)
-        return [piece._replace(values=values)]
-
-    return state
+    return off_in_its_last_bit(right)
 
 
 @fault(STEP)

@@ -9,7 +9,7 @@ import numpy as np
 
 from miniapps.cg.block import COLOURS
 from miniapps.contract import AllReduce, Collect, Post
-from miniapps.faults import ACTED, Fault, catalogue, fault
+from miniapps.faults import ACTED, Fault, catalogue, fault, off_in_its_last_bit
 from miniapps.kernels.exact_sum import rounded as rounded_sum
 from miniapps.kernels.halo.interface import box
 
@@ -295,17 +295,7 @@ def nan(right: Any) -> Any:
 @fault(f"{BLOCK}.state")
 def last_bit_off(right: Any) -> Any:
     """One point is off in its last bit at the end."""
-
-    def state(self: Any) -> Any:
-        (piece,) = right(self)
-        if any(self.index):
-            return [piece]
-        values = piece.values.copy()
-        middle = tuple(n // 2 for n in values.shape)
-        values[middle] = np.nextafter(values[middle], 9.0)
-        return [piece._replace(values=values)]
-
-    return state
+    return off_in_its_last_bit(right)
 
 
 @fault(f"{BLOCK}.test_tolerance", given={"tolerance": 1e-3})
