@@ -163,7 +163,7 @@ def forked() -> Iterator[None]:
 
 @pytest.fixture
 def miniapps() -> Callable[..., Any]:
-    """The command ``miniapps``: ``miniapps(*args, timeout=120, env=None)``, a CompletedProcess."""
+    """The command ``miniapps``: ``miniapps(*args, env=None)``, a CompletedProcess."""
     return support.miniapps
 
 
@@ -235,9 +235,8 @@ def execute_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[
 
     def execute(book: Any, folder: Path) -> None:
         where = {"metadata": {"path": str(folder)}}
-        NotebookClient(
-            book, timeout=120, startup_timeout=240, kernel_name="python3", resources=where
-        ).execute()
+        waits = {"timeout": support.PATIENCE_S, "startup_timeout": support.PATIENCE_S}
+        NotebookClient(book, **waits, kernel_name="python3", resources=where).execute()
 
     return execute
 

@@ -62,6 +62,9 @@ AT_START = dict(os.environ)
 WARMED = "jacobi2d", "stencil3d", "pic", "leanmd"  # apps whose kernels a warm process has loaded
 MARK = "TEST_OF_MINIAPPS"  # environment variable that marks the processes of a test
 FASTEST = {"points": 4e9, "particles": 2e8, "atom-steps": 6e6}  # work per second of a fast core
+# What a command may take, and what is left of it when it has ended. Only a failing test takes as
+# long; on a busy machine a start has taken 30 s instead of 0.7.
+PATIENCE_S, ENDING_S = 200.0, 60.0
 GPU_GAIN = 75  # at most, of a GPU over such a core: 3e11 points per second at 4.8 TB/s
 TOOLKIT = "MINIAPPS_CUDA_TOOLKIT"  # by which a whole test run may use the stub driver
 LAUNCHER_VARIABLES = ("PMI_", "OMPI_", "MV2_", "SLURM_", "PMIX_", "HYDI_", "MINIAPPS_", "NETSTART")
@@ -80,7 +83,7 @@ def clean_environment(more: dict[str, str] | None = None) -> dict[str, str]:
 
 def execute(
     command: Iterable[object],
-    timeout: float = 120,
+    timeout: float = PATIENCE_S,
     env: dict[str, str] | None = None,
     given: str = "",
 ) -> subprocess.CompletedProcess[str]:
@@ -96,7 +99,7 @@ def execute(
 
 
 def miniapps(
-    *arguments: object, timeout: float = 120, env: dict[str, str] | None = None
+    *arguments: object, timeout: float = PATIENCE_S, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run the command ``miniapps`` as a user would."""
     return execute([*PROGRAM, *arguments], timeout, env)
@@ -127,7 +130,7 @@ def refused(words: Sequence[object]) -> str:
 
 
 def run_record(
-    *arguments: object, timeout: float = 120, env: dict[str, str] | None = None
+    *arguments: object, timeout: float = PATIENCE_S, env: dict[str, str] | None = None
 ) -> dict[str, Any]:
     """The record of ``miniapps run ...``, which must end with status 0.
 
@@ -146,7 +149,7 @@ def run_record(
 
 
 def records_of(
-    runs: Iterable[str], timeout: float = 120, env: dict[str, str] | None = None
+    runs: Iterable[str], timeout: float = PATIENCE_S, env: dict[str, str] | None = None
 ) -> list[dict[str, Any]]:
     """The records of runs, given as arguments of ``miniapps run``, made by few launches.
 
@@ -237,7 +240,7 @@ def stepping(mark: object, pes: int) -> list[int]:
 
 
 def wait_for(
-    condition: Callable[[], Any], seconds: float = 60.0, shown: Callable[[], Any] = str
+    condition: Callable[[], Any], seconds: float = PATIENCE_S, shown: Callable[[], Any] = str
 ) -> Any:
     """Wait until a condition holds; returns what it returned. Says ``shown()`` if it never does."""
     end, pause_s = time.monotonic() + seconds, 0.01

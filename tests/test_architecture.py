@@ -598,3 +598,18 @@ def test_no_test_is_skipped_for_a_missing_library() -> None:
     files = [name for name in IN_LAYERS if name.startswith("tests/") and "gpu" not in name]
     files.remove("tests/test_architecture.py")
     assert some({file: skipped_on_import(tree_of(file)) for file in files}) == {}
+
+
+def impatient(tree: ast.Module) -> list[float]:
+    """Limits of commands, in seconds, that a busy machine may reach."""
+    words = [word for call in nodes(tree, ast.Call) for word in call.keywords]
+    given = [getattr(word.value, "value", None) for word in words if word.arg == "timeout"]
+    limits = [value for value in given if isinstance(value, (int, float))]
+    return [limit for limit in limits if 0 < limit < support.PATIENCE_S]
+
+
+def test_no_test_fails_because_the_machine_is_busy() -> None:
+    """Catches a command that must end within a time which a right one may need, too."""
+    files = [name for name in IN_LAYERS if name.startswith("tests/")]
+    assert some({file: impatient(tree_of(file)) for file in files}) == {}
+    assert impatient(ast.parse("execute(command, timeout=20)")) == [20]

@@ -225,7 +225,7 @@ def test_refused_inside_mpiexec() -> None:
     """Catches a rank 0 that exits alone while the others wait, and a line from every rank."""
     command = [support.BIN / "mpiexec", "-n", 2, support.BIN / "miniapps", *SMALL]
     for bad in (["--steps", "-1"], ["--time-tile", "9"], ["--balancer", "Greedy"]):
-        done = support.execute([*command, "--driver", "mpi", *bad], timeout=20)
+        done = support.execute([*command, "--driver", "mpi", *bad])
         assert done.returncode == 2, done.stderr
         lines = [line for line in done.stderr.splitlines() if line.startswith("miniapps:")]
         assert len(lines) == 1 and bad[0] in lines[0]
@@ -737,7 +737,7 @@ def test_a_reader_that_leaves(way: str, tmp_path: Path) -> None:
             stdout=pipe,
             stderr=subprocess.PIPE,
             env=support.clean_environment({}),
-            timeout=60,
+            timeout=support.PATIENCE_S,
         )
     assert (done.returncode, done.stderr) == (0, b"")
     assert json.loads(file.read_text())["valid"] is True

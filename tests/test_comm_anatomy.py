@@ -247,7 +247,7 @@ def test_wrong_messages_have_no_times(driver: str, call: str, act: str, tmp_path
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     level = TINY if driver == "mpi" else TINY[:-2]
     asked = ("comm", "anatomy", "--driver", driver, *level)
-    done = support.miniapps(*asked, timeout=60, env=environment)
+    done = support.miniapps(*asked, env=environment)
     assert (done.returncode, done.stdout) == (1, ""), done.stderr
     line = f"miniapps: wrong data: anatomy, 16 B: rank 0, {call}: the message has 0x"
     assert done.stderr.startswith(line) and done.stderr.count("\n") == 1
@@ -263,7 +263,7 @@ def test_calls_that_are_not_made_have_no_times(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(words.replace("{act}", act))
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     asked = ("comm", "anatomy", "--driver", "charm", *TINY[:-2])
-    done = support.miniapps(*asked, timeout=60, env=environment)
+    done = support.miniapps(*asked, env=environment)
     assert done.returncode == 3 and "0 of 200 calls were made" in done.stderr, done.stderr
 
 

@@ -45,11 +45,11 @@ def launched():
         run.wait()
 
 
-def ends(run: subprocess.Popen[str], within: float) -> str:
+def ends(run: subprocess.Popen[str]) -> str:
     """The stderr of a run that must fail and leave no process."""
-    _, errors = run.communicate(timeout=within)
+    _, errors = run.communicate(timeout=support.PATIENCE_S)
     assert run.returncode == 3, errors
-    support.wait_for(lambda: not support.marked(run.mark), 0.5)
+    support.wait_for(lambda: not support.marked(run.mark), support.ENDING_S)
     return errors
 
 
@@ -88,7 +88,7 @@ def test_an_endless_loop_in_one_block_is_noticed(launched, driver, tmp_path):
     """
     path = sabotage(tmp_path, "while True: pass")
     run = launched(driver, "--stall", "2", PYTHONPATH=path)
-    first, *others = ends(run, within=30).splitlines()
+    first, *others = ends(run).splitlines()
     assert "no progress for" in first
     steps = ("4", "5") if driver == "charm" else ("5",)
     assert first.rpartition("furthest behind, in step ")[2].strip() in steps
@@ -103,7 +103,7 @@ def test_blocks_that_wait_for_ever_are_named(launched, driver, tmp_path):
     """Mistake: "no progress", and the user is left to find the message that is missing."""
     collect = "from miniapps.contract import Collect; yield Collect('never', ((-1, 0),))"
     run = launched(driver, "--stall", "2", PYTHONPATH=sabotage(tmp_path, collect))
-    errors = ends(run, within=30)
+    errors = ends(run)
     waits = "step 5: block (1, 0) waits for phase 'never' on edge (-1, 0) from (0, 0), which is at "
     assert waits in errors
 
@@ -113,7 +113,7 @@ def test_blocks_that_wait_for_ever_are_named(launched, driver, tmp_path):
     ("act", "found"),
     [
         ("while True: pass", "step 5: block (1, 0) computes"),
-        ("import ctypes; ctypes.PyDLL(None).sleep(60)", "PE 0 does not answer; it is in"),
+        ("import ctypes; ctypes.PyDLL(None).sleep(1000)", "PE 0 does not answer; it is in"),
     ],
 )
 def test_a_serial_run_without_progress_ends(launched, tmp_path, act, found):
@@ -121,7 +121,7 @@ def test_a_serial_run_without_progress_ends(launched, tmp_path, act, found):
     path = sabotage(tmp_path, act)
     output = ("--output", str(tmp_path / "run.h5"))
     run = launched("serial", *TWO_BLOCKS, "--stall", "1", *output, PYTHONPATH=path)
-    errors = ends(run, within=15)
+    errors = ends(run)
     assert "no progress for" in errors and found in errors
     assert not list(tmp_path.glob("run.h5*"))
 
@@ -140,7 +140,7 @@ def test_a_serial_run_without_progress_does_not_end_a_batch(tmp_path):
     path = sabotage(tmp_path, "while True: pass")
     run = "run jacobi2d --size 40x40 --time-tile 1 --warmup 0 --pe-grid 2x1 --steps"
     command = [support.BIN / "miniapps", "batch", "-", "--stall", 1]
-    done = support.execute(command, 60, {"PYTHONPATH": path}, f"{run} 9\n{run} 3\n")
+    done = support.execute(command, env={"PYTHONPATH": path}, given=f"{run} 9\n{run} 3\n")
     endless, right = map(json.loads, done.stdout.splitlines())
     assert endless["failed"].startswith("no progress for 1 s; PE 0 is furthest behind, in step 5\n")
     assert right["valid"] and (done.returncode, done.stderr) == (3, "")
@@ -155,7 +155,7 @@ def test_an_exception_in_one_block_ends_the_run_with_its_message(launched, drive
     """
     path = sabotage(tmp_path, RAISE)
     output = ("--output", str(tmp_path / "run.h5"))
-    errors = ends(launched(driver, *output, PYTHONPATH=path), within=30)
+    errors = ends(launched(driver, *output, PYTHONPATH=path))
     assert errors == f"miniapps: run failed: PE 1, {RAISED}"
     assert not list(tmp_path.glob("run.h5*"))
 
@@ -166,7 +166,7 @@ def test_a_serial_run_that_fails_says_why(launched, tmp_path):
     path = sabotage(tmp_path, RAISE)
     output = tmp_path / "run.h5"
     run = launched("serial", *TWO_BLOCKS, "--output", str(output), PYTHONPATH=path)
-    assert ends(run, within=30) == f"miniapps: run failed: {RAISED}"
+    assert ends(run) == f"miniapps: run failed: {RAISED}"
     assert not list(tmp_path.glob("run.h5*"))
 
 
@@ -185,7 +185,7 @@ def test_a_block_that_ends_its_process_is_an_error(launched, driver, tmp_path):
     """Mistake: the status of sys.exit is that of the run, without a word, or other ranks hang."""
     path = sabotage(tmp_path, EXITS[driver])
     pes = TWO_BLOCKS if driver in ("serial", "sim") else ()
-    errors = ends(launched(driver, *pes, PYTHONPATH=path), within=30)
+    errors = ends(launched(driver, *pes, PYTHONPATH=path))
     what = "KeyboardInterrupt" if "Key" in EXITS[driver] else "SystemExit: 0"
     where = f"{'' if pes else 'PE 1, '}block (1, 0), step 5: {what} (sitecustomize.py:12; "
     assert errors == f"miniapps: run failed: {where}MINIAPPS_LOG=1 shows the traceback)\n"
@@ -199,7 +199,7 @@ def test_other_code_of_an_app_that_ends_its_process_is_an_error(launched, method
     text = SABOTAGE.replace("found.JacobiBlock.step = wrong", act).replace("{act}", "pass")
     (tmp_path / "sitecustomize.py").write_text(text)
     run = launched("charm", "--steps", "5", PYTHONPATH=str(tmp_path))
-    assert f"run failed: {of}SystemExit: 0 (sitecustomize.py:" in ends(run, within=30)
+    assert f"run failed: {of}SystemExit: 0 (sitecustomize.py:" in ends(run)
 
 
 def test_an_app_that_ends_the_launching_process_is_an_error(monkeypatch):

@@ -218,7 +218,7 @@ def test_a_benchmark_has_its_messages_in_the_folder(tmp_path: Path) -> None:
     assert done.returncode == 0 and f"removed {dead}, the messages" in done.stderr, done.stderr
     assert json.loads(done.stdout)["versions"]["file"] == f"files in {asked}"
     ranks = step_of(current, 2, *words, "--file-dir", asked, "--json", "-")
-    (out, errors), _ = (rank.communicate(timeout=60) for rank in ranks)
+    (out, errors), _ = (rank.communicate(timeout=support.PATIENCE_S) for rank in ranks)
     assert [rank.returncode for rank in ranks] == [0, 0], errors
     assert json.loads(out)["versions"]["file"] == f"files in {asked}"
     assert not [*asked.iterdir(), *current.iterdir()]
@@ -230,14 +230,14 @@ def test_a_benchmark_has_its_messages_in_the_folder(tmp_path: Path) -> None:
 def launched(folder: Path, ranks: int, program: str, *options: str) -> Any:
     """Start a Python program on some ranks by the launcher."""
     start = [sys.executable, "-I", "-S", launch.__file__, "-n", ranks, "--dir", folder, *options]
-    return support.execute([*start, "--", sys.executable, "-I", "-S", "-c", program], timeout=20)
+    return support.execute([*start, "--", sys.executable, "-I", "-S", "-c", program])
 
 
 ENDS = """
 import os, signal, time
 rank = int(os.environ["MINIAPPS_FILE_RANK"])
 assert os.path.isdir(os.environ["MINIAPPS_FILE_FOLDER"])
-{end} if rank == 1 else time.sleep(60)
+{end} if rank == 1 else time.sleep(1000)
 """
 
 
@@ -335,7 +335,9 @@ def step_of(folder: Path, ranks: int, *words: object) -> list[subprocess.Popen[s
 def test_a_step_of_slurm(tmp_path: Path, run_record: Callable[..., Any]) -> None:
     """Catches ranks that are runs of their own, do not find each other, or leave their folder."""
     ranks = step_of(tmp_path, 2, *RUN)
-    (out, errors), (silent, others) = (rank.communicate(timeout=60) for rank in ranks)
+    (out, errors), (silent, others) = (
+        rank.communicate(timeout=support.PATIENCE_S) for rank in ranks
+    )
     assert [rank.returncode for rank in ranks] == [0, 0], errors + others
     record = json.loads(out)
     assert (record["pes"], silent) == (2, "")
@@ -357,8 +359,8 @@ def test_a_killed_rank_ends_a_step(tmp_path: Path, victim: int) -> None:
     if victim == 1:
         ranks[0].terminate()
     for rank in ranks:
-        _, errors = rank.communicate(timeout=15)
-    support.wait_for(lambda: not [*tmp_path.iterdir()], 10)
+        _, errors = rank.communicate(timeout=support.PATIENCE_S)
+    support.wait_for(lambda: not [*tmp_path.iterdir()], support.ENDING_S)
     if victim == 0:
         assert ranks[1].returncode == 3
     assert all(process_state(rank.pid) == "X" for rank in ranks)

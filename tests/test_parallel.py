@@ -218,7 +218,7 @@ SMALL = "run jacobi2d --size 7x5 --steps 3 --json -".split()
 @pytest.mark.parametrize("driver", ["mpi", "charm"])
 def test_singletons_are_an_error(miniapps: Callable[..., Any], driver: str) -> None:
     """Catches N runs of one rank each, all of them "valid", under another MPI's launcher."""
-    done = miniapps(*SMALL, "--driver", driver, "-n", 2, "--no-launch", timeout=60)
+    done = miniapps(*SMALL, "--driver", driver, "-n", 2, "--no-launch")
     assert done.returncode == 3 and "state_hash" not in done.stdout
     assert "started on 1" in done.stderr and "asked for 2" in done.stderr
 
@@ -226,7 +226,7 @@ def test_singletons_are_an_error(miniapps: Callable[..., Any], driver: str) -> N
 def mpiexec(ranks: int, *words: object) -> Any:
     """Start ranks as a user's own script would."""
     command = [support.BIN / "mpiexec", "-n", ranks, support.BIN / "miniapps", *words]
-    return support.execute(command, timeout=60)
+    return support.execute(command)
 
 
 # MPI, which ends after this, does not: as by exit(0) or MPI_Abort(0) after the last step.
@@ -285,7 +285,7 @@ def test_users_own_charmrun(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*SMALL[:-2], *"--driver charm -n 2 --odf 2 --dry-run".split()]) == 0
     words = shlex.split(capsys.readouterr().out)
     at = words.index("--")
-    done = support.execute([*words[:at], "--json", "-", *words[at:]], timeout=60)
+    done = support.execute([*words[:at], "--json", "-", *words[at:]])
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["pes"] == 2
 
@@ -314,7 +314,7 @@ def test_missing_library_fails_the_run(
     """
     (tmp_path / "sitecustomize.py").write_text(HIDE.format(libraries=libraries))
     environment = {"PYTHONPATH": str(tmp_path)}
-    done = miniapps(*SMALL, "--driver", driver, "-n", 2, env=environment, timeout=60)
+    done = miniapps(*SMALL, "--driver", driver, "-n", 2, env=environment)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert f"--driver {driver}: {libraries[0]} is not installed" in done.stderr
 

@@ -49,13 +49,13 @@ def done_on(
 ) -> subprocess.CompletedProcess[str]:
     """The command ``miniapps``, ended on a host; nothing is left on any host."""
     done = hosts.on(host, PROGRAM, *words, env=hosts.environment() | more, timeout=300)
-    assert nothing_left(hosts, 2.0)
+    assert nothing_left(hosts)
     return done
 
 
-def nothing_left(hosts: virtual_hosts.VirtualHosts, within_s: float) -> bool:
+def nothing_left(hosts: virtual_hosts.VirtualHosts) -> bool:
     """Whether there is no process and no file of a run on any host, after some time at most."""
-    end = time.monotonic() + within_s
+    end = time.monotonic() + support.ENDING_S
     while (left := [hosts.left(host) for host in hosts.names]) != [[], [], []]:
         if time.monotonic() > end:
             print(left)
@@ -199,10 +199,10 @@ class Running:
         slots = "cat /tmp/miniapps-*/progress | od -An -t d8 -w32 | awk '$4 == 1 { print $1 }'"
         return self.hosts.on(host, "sh", "-c", slots).stdout.strip()
 
-    def end(self, within_s: float) -> tuple[int, str]:
+    def end(self) -> tuple[int, str]:
         """Wait for the end of the run; returns its status and what it has printed."""
         try:
-            _, said = self.process.communicate(timeout=within_s)
+            _, said = self.process.communicate(timeout=support.PATIENCE_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
@@ -219,11 +219,11 @@ def test_a_pe_on_another_host_that_dies_or_stops(
     run = Running(hosts, driver, own_app)
     pid = run.pe("b")
     hosts.on("b", "kill", f"-{signal}", pid)
-    status, said = run.end(60.0)
+    status, said = run.end()
     assert status == 3
     assert "PE 1 " in said and "on b" in said, said
     assert ("died" if signal == "KILL" else "was stopped") in said, said
-    assert nothing_left(hosts, 15.0)
+    assert nothing_left(hosts)
 
 
 @pytest.mark.slow
@@ -258,9 +258,9 @@ def test_a_host_that_is_cut_off(
     run = Running(hosts, driver, own_app, "--courant", WAITS)
     hosts.cut_off("b")
     try:
-        status, said = run.end(60.0)
+        status, said = run.end()
         assert status == 3 and "host b has not answered for 10 s" in said
-        assert nothing_left(hosts, 60.0)
+        assert nothing_left(hosts)
     finally:
         hosts.join("b")
 
@@ -275,10 +275,10 @@ def test_a_launching_process_or_a_watcher_that_is_killed(
     run = Running(hosts, driver, own_app)
     on = "a" if "run" in killed else "b"
     hosts.on(on, "pkill", "-KILL", "-o", "-f", killed)
-    status, said = run.end(60.0)
+    status, said = run.end()
     assert status == (-9 if on == "a" else 3)
     assert on == "a" or "the watcher of host b has ended" in said
-    assert nothing_left(hosts, 20.0)
+    assert nothing_left(hosts)
 
 
 @pytest.mark.slow
@@ -296,7 +296,7 @@ def test_a_run_continues_on_its_hosts_after_a_death(
     support.wait_for(file.exists, BEGUN_S)
     hosts.on("b", "kill", "-KILL", run.pe("b"))
     go.touch()
-    status, said = run.end(200.0)
+    status, said = run.end()
     go.unlink()
     assert status == 0, said
     record = json.loads((hosts.shared / "restarted.json").read_text())

@@ -187,7 +187,7 @@ class Job:
     def run(self, program: str, **variables: str) -> tuple[int, str]:
         """Run the job; returns its status and what it has said."""
         job = self.start(program, **variables)
-        _, said = job.communicate(timeout=60)
+        _, said = job.communicate(timeout=support.PATIENCE_S)
         return job.returncode, said
 
     def lines(self, name: str) -> list[str]:
@@ -237,7 +237,7 @@ def test_a_job_that_is_preempted(number: signal.Signals, writes: bool, tmp_path:
     started = job.start(program, GRACE="1")
     support.wait_for((tmp_path / "begun").exists)
     started.send_signal(number)
-    _, said = started.communicate(timeout=60)
+    _, said = started.communicate(timeout=support.PATIENCE_S)
     assert job.lines("asked") == ["requeue 7"] * writes
     assert ("no run got further" in said) is (started.returncode == 1) is not writes
     assert job.left() == ({"one.part-0.json"} if writes else set())

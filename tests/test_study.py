@@ -906,7 +906,7 @@ def test_the_run_of_a_killed_study_ends_with_it(tmp_path, driver):
     support.wait_for(lambda: support.stepping(path, pes))
     study.send_signal(signal.SIGKILL)
     assert study.wait() == -signal.SIGKILL
-    support.wait_for(lambda: not support.marked(path), 5)
+    support.wait_for(lambda: not support.marked(path), support.ENDING_S)
 
 
 def whole_runs(content: bytes) -> int:
@@ -934,7 +934,7 @@ def test_a_killed_study_loses_the_run_under_way_at_most(tmp_path):
         assert now.startswith(kept[: kept.rfind(b"\n") + 1])
         assert whole_runs(now) == runs + (not inside)
         kept = now
-        support.wait_for(lambda: not support.marked(path), 10)
+        support.wait_for(lambda: not support.marked(path), support.ENDING_S)
     assert start_study(path, *words).wait() == VALID
     runs = [(run["trial"], run["point"]) for run in Campaign.read(path).of("run")]
     assert sorted(runs) == [(trial, point) for trial in range(trials) for point in range(points)]

@@ -121,7 +121,7 @@ def test_a_job_whose_time_ends(number: signal.Signals, completed: bool, tmp_path
     )
     support.wait_for((tmp_path / "two.log").exists)
     job.send_signal(number)
-    _, said = job.communicate(timeout=60)
+    _, said = job.communicate(timeout=support.PATIENCE_S)
     asked = tmp_path / "asked"
     assert (asked.read_text() if asked.exists() else "") == "requeue 7\n" * completed
     assert ("no run was completed" in said) is (job.returncode == 1) is not completed

@@ -264,7 +264,7 @@ def limited(size: int, *arguments: object) -> subprocess.CompletedProcess[str]:
         [str(word) for word in (support.BIN / "miniapps", *arguments)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=support.PATIENCE_S,
         env=support.clean_environment(),
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
     )
