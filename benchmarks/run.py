@@ -18,6 +18,7 @@ ALL = (
     "apps/pic",
     "apps/leanmd",
     "apps/cg",
+    "apps/transpose",
 )
 
 

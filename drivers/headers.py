@@ -34,10 +34,13 @@ class Kind(NamedTuple):
 
 
 def tag_of(edge: Edge) -> int:
-    """A tag for an edge of up to three axes, each -16..15; below the 2^15 that MPI guarantees."""
+    """A tag for an edge of up to three axes; below the 2^15 that MPI guarantees.
+
+    Offsets count modulo 32, so edges that differ by a multiple of it must lead to different ranks.
+    """
     tag = 0
     for offset in edge:
-        tag = tag * 32 + offset + 16
+        tag = tag * 32 + (offset + 16) % 32
     return tag
 
 

@@ -13,6 +13,7 @@ from miniapps.contract import (
     Collect,
     CollectSum,
     Edge,
+    MessageError,
     Peer,
     Place,
     Post,
@@ -75,13 +76,19 @@ class RankTransport(Transport):
         raise NotImplementedError
 
     def connect(self, runners: dict[Place, Runner]) -> None:
-        """Make the links to the neighbours on other ranks."""
+        """Make the links to the neighbours on other ranks.
+
+        Raises MessageError for two edges to one rank whose messages could not be told apart.
+        """
         super().connect(runners)
         (runner,) = runners.values()
         for edge, peer in runner.block.neighbors.items():
             rank = self.layout.home(*peer.place)
             if rank != self.rank:
                 self.links[edge] = self.link(runner, edge, peer, rank)
+        tags = {(link.rank, link.receive_tag) for link in self.links.values()}
+        if len(tags) < len(self.links):
+            raise MessageError("two edges to one rank differ by a multiple of 32: one tag for both")
 
     def post(self, runner: Runner, request: Post | PostSum) -> None:
         """Send messages in host memory, and queue messages on the device for `flush`."""

@@ -80,16 +80,16 @@ def rounded(message: np.ndarray) -> np.ndarray:
 
 
 def off_in_its_last_bit(right: Any) -> Any:
-    """A block's `state` of one piece, in the first block with its middle value off in one bit."""
+    """A block's `state`, in the first block with the middle value of a piece off in one bit."""
 
     def state(self: Any) -> Any:
-        (piece,) = right(self)
+        piece, *others = right(self)
         if any(self.index):
-            return [piece]
+            return [piece, *others]
         values = piece.values.copy()
         middle = tuple(n // 2 for n in values.shape)
         values[middle] = np.nextafter(values[middle], 9.0)
-        return [piece._replace(values=values)]
+        return [piece._replace(values=values), *others]
 
     return state
 

@@ -50,6 +50,7 @@ RUNS = {
     "cg": "cg --preset minimal --size 7x6x5 --steps 9",
     "cg, sgs": "cg --preset minimal --size 7x6x5 --operator 7 --preconditioner sgs --steps 9",
     "cg, pipelined": "cg --preset minimal --size 7x6x5 --pipelined --steps 9",
+    "transpose": "transpose --preset minimal --steps 9",
 }
 GRIDS = {
     "jacobi2d": ("1x1", "2x1", "3x2"),
@@ -58,6 +59,7 @@ GRIDS = {
     "leanmd": ("1x1x1", "2x1x1"),
     "echo": ("1x1", "3x1", "2x2"),
     "cg": ("1x1x1", "3x1x1", "1x2x2"),
+    "transpose": ("1x1", "3x1", "2x1"),
 }
 TILED = "jacobi2d", "jacobi2d, float32", "stencil3d", "pic, tiles"
 

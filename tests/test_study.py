@@ -245,6 +245,7 @@ def test_granularity_ends_where_an_app_has_no_smaller_problem(app):
         "jacobi2d": ("--size", "4x4"),
         "stencil3d": ("--size", "2x2x2"),
         "cg": ("--size", "2x2x2"),
+        "transpose": ("--size", "3"),
         "pic": ("--size", "8", "--particles", "4"),
         "leanmd": ("--lattice", "6x5x5"),
     }

@@ -71,6 +71,7 @@ WATCHED = {
     "pic": "--pe-grid 2x2",
     "leanmd": "--pe-grid 2x2x1",
     "cg": "--pe-grid 2x2x1 --preconditioner sgs",
+    "transpose": "--pe-grid 3x1",
     "leanmd float32": "--pe-grid 2x1x1 --dtype float32",
     "leanmd pairs": "--decomposition pairs",
 }
@@ -93,6 +94,7 @@ CASES = {
     "pic": Case("--preset large"),
     "leanmd": Case("--preset large"),
     "cg": Case("--preset large --solution noise"),
+    "transpose": Case("--preset large"),
     "leanmd paper": Case("--preset paper", ("pairs",)),
     "jacobi2d float32": Case("--preset large --dtype float32", ("mpi",)),
     "stencil3d float32": Case("--preset large --dtype float32", ("mpi",)),

@@ -48,6 +48,7 @@ OF_KERNELS = {  # files of tests, by app
     "pic": "test_pic_gpu.py",
     "jacobi2d": "test_stencils_gpu.py",
     "stencil3d": "test_stencils_gpu.py",
+    "transpose": "test_transpose_gpu.py",
 }
 OTHERS = OF_KERNELS.keys() - set(of_day.with_kernels())  # apps of other days
 OF_OTHER_DAYS = {OF_KERNELS[app] for app in OTHERS} - {

@@ -46,6 +46,7 @@ RUNS: dict[str, tuple[str, dict[str, Any], list[tuple[int, ...]]]] = {
         {"size": (5, 4, 3), "solution": "noise", "pipelined": True},
         [(1, 1, 1), (2, 1, 1), (1, 2, 2)],
     ),
+    "transpose": ("transpose", {"size": (13,)}, [(1, 1), (3, 1), (2, 1)]),
     "pairs": (
         "leanmd",
         {"cells": (3, 3, 3), "per_cell": 1, "decomposition": "pairs", **HOT},

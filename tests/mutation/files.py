@@ -15,6 +15,7 @@ PHYSICS = (  # kernels and blocks, which small runs try
     "miniapps/*/block.py",
     "miniapps/*/pairs.py",
     "miniapps/*/pipelined.py",
+    "miniapps/*/pencils.py",
     "miniapps/*/domain.py",
     "miniapps/*/atoms.py",
     "miniapps/*/particles.py",

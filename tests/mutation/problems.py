@@ -25,6 +25,7 @@ from miniapps.leanmd import faults as leanmd_faults
 from miniapps.pic import faults as pic_faults
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.events import Event
+from miniapps.transpose import faults as transpose_faults
 from miniapps.workbench.selftest import messages
 
 PLAN = AuditPlan(samples=24, every=1, seed=5)
@@ -302,8 +303,24 @@ CG = (
         ]
     ),
 )  # fmt: skip
+TRANSPOSE = (
+    Run("transpose", (1, 1), 3, {"size": (19,)}),
+    Run("transpose", (3, 1), 4, {"size": (29,)}, moving=True),
+    Run("transpose", (7, 1), 3, {"size": (7,)}),
+    Run("transpose", (1, 1, 1), 2, {"size": (4, 3, 5), "fft": True}),
+    Run("transpose", (3, 2, 1), 2, {"size": (5, 4, 7), "fft": True}, moving=True),
+    Run("transpose", (2, 4, 1), 2, {"size": (3, 9, 4), "fft": True}),
+    *(
+        Run("transpose", grid, 4, values, wrong=partial(fault.applied, "transpose"))
+        for fault, grid, values in [
+            (transpose_faults.not_transposed, (3, 1), {"size": (13,)}),
+            (transpose_faults.one_part_left_out, (2, 2, 1), {"size": (5, 4, 7), "fft": True}),
+        ]
+    ),
+)  # fmt: skip
 RUNS = {
     "cg": CG,
+    "transpose": TRANSPOSE,
     "echo": ECHO,
     "jacobi2d": JACOBI2D,
     "stencil3d": STENCIL3D,
@@ -338,7 +355,7 @@ class Example:
 def cases_of(file: str) -> Sequence[Case]:
     """The runs of the apps that use a file, its own app, the two stencils or all; and examples."""
     parts = set(file.split("/"))
-    own = [app for app in RUNS if app in parts]
+    own = [app for app in RUNS if {app, OTHER_KERNELS.get(app)} & parts]
     if not own:
         stencils = {"halo", "grid_block.py"} & parts
         own = ["jacobi2d", "stencil3d"] if stencils else ["jacobi2d", "pic", "leanmd"]
@@ -358,6 +375,7 @@ def known() -> dict[str, str]:
     return {name: cases[name].see().facts for name in sorted(cases)}
 
 
+OTHER_KERNELS = {"transpose": "pencils"}  # of apps that have several
 TESTS = {  # of files, what runs cannot show
     "miniapps/stencil3d/block.py": (
         "test_stencils.py::test_waiting_takes_as_long_as_it_should",

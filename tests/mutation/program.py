@@ -24,7 +24,17 @@ from miniapps.devices.cpu import plain as python_vectors
 KERNELS = "miniapps.kernels"
 ENTRIES = tuple(  # importing them imports all kernels for the CPU
     f"{KERNELS}.{name}.cpu"
-    for name in ("cg", "exact_sum", "halo", "jacobi2d", "leanmd", "pic", "state_hash", "stencil3d")
+    for name in (
+        "cg",
+        "exact_sum",
+        "halo",
+        "jacobi2d",
+        "leanmd",
+        "pic",
+        "state_hash",
+        "stencil3d",
+        "transpose",
+    )
 )
 COMPILER = "miniapps.devices.cpu.compiler"
 VECTORS = tuple(f"miniapps.devices.cpu.{name}" for name in ("vectors", "quads", "prefetch"))

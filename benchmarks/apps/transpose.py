@@ -1,0 +1,153 @@
+"""The transpose and the Fourier transform beside a triad, NumPy, SciPy, C and mpi4py-fft.
+
+    OPENBLAS_NUM_THREADS=1 .venv/bin/python benchmarks/apps/transpose.py
+
+Kernels are called in turns, and the fastest of many calls counts. A share is a ratio of bytes per
+second, with those that each kernel must move at least (`kernels.transpose.cpu`), 32 of a triad.
+Programs are run in turns too; times are of their median step, and a rate is in PRK's bytes. It
+writes ``results/transpose.json``; ``--quick`` makes few calls and writes nothing. mpi4py-fft is
+measured if `bare_mpi4py_fft.py` finds it: it needs FFTW, whose headers PyPI does not have.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.fft
+
+from benchmarks.apps.exact_sums import Calls, fastest
+from benchmarks.apps.stencils import TRIAD_CELLS, triad
+from benchmarks.common import in_turn, median, printed, run, save
+from miniapps.devices.backend import Device
+from miniapps.drivers.engine import Engine
+from miniapps.kernels import load
+from miniapps.transpose import Block
+from miniapps.transpose.problem import TransposeProblem
+
+ORDERS = 2000, 8192  # PRK's small one, and a power of two whose arrays are larger than caches
+POINTS = 128
+REPEATS, QUICK, TRIALS, STEPS = 40, 3, 5, 10
+BYTES = 16  # of an element in PRK's rate
+BIN = Path(sys.executable).parent
+PEER = Path(__file__).with_name("bare_mpi4py_fft.py")
+
+
+def kernels(order: int, repeats: int) -> dict[str, float]:
+    """The kernels' shares of a triad's bandwidth, and an iteration beside NumPy's."""
+    of, half = load("transpose", "cpu"), order // 2
+    a, b = (np.ones((order, order)) for _ in range(2))
+    part, message, back = a[:half], np.ones((half, order - half)), np.ones((order - half, half))
+    x, y, z = (np.ones(TRIAD_CELLS) for _ in range(3))
+    other = {(1, 0): (half, order)}
+
+    def in_numpy() -> None:
+        np.add(b, a.T, out=b)
+        np.add(a, 1, out=a)
+
+    calls: Calls = {
+        "take": lambda: of.take(part, other, {(1, 0): message}),
+        "turn": lambda: of.turn(a, b, 0),
+        "add": lambda: of.add(b[:half], other, {(1, 0): back}),
+        "NumPy": in_numpy,
+    }
+    times = fastest({"triad": lambda: triad(x, y, z, 1.5), **calls}, repeats)
+    bandwidth = 32 * TRIAD_CELLS / times["triad"]
+    moved = {"take": 32 * message.size, "turn": 32 * a.size, "add": 24 * message.size}
+    found = {"triad, GB/s": bandwidth / 1e9}
+    found |= {f"{name}, of the triad": n / times[name] / bandwidth for name, n in moved.items()}
+    found["turn, PRK's GB/s"] = BYTES * a.size / times["turn"] / 1e9
+    found["NumPy, PRK's GB/s"] = BYTES * a.size / times["NumPy"] / 1e9
+    return found
+
+
+def step_of(problem: TransposeProblem) -> Any:
+    """A function that makes a step of a problem on one block."""
+    layout = problem.cut(1, 1, None)
+    engine = Engine([Block(problem, layout, index, Device()) for index in layout.indices()]).setup()
+    return partial(engine.round, 0, 1)
+
+
+def transforms(n: int, repeats: int) -> dict[str, float]:
+    """A step of the Fourier transform on one core, and SciPy's in three dimensions."""
+    values = np.random.default_rng(1).random((n, n, n)) + 0j
+    there = partial(scipy.fft.fftn, workers=1)
+    back = partial(scipy.fft.ifftn, workers=1)
+    calls: Calls = {
+        "ours": step_of(TransposeProblem((n, n, n), fft=True)),
+        "SciPy": lambda: back(there(values), overwrite_x=True),
+    }
+    times = fastest(calls, max(3, repeats // 4))
+    return {f"{name}, ms": 1e3 * seconds for name, seconds in times.items()}
+
+
+def ours(*words: object) -> dict[str, float]:
+    """Seconds of the median step of a run."""
+    record = run("transpose", *words, "--steps", STEPS, "--warmup", 1)
+    return {"s": record["step_time_s"]["median"]}
+
+
+def matrices(order: int, trials: int) -> dict[str, float]:
+    """PRK's rates of our drivers and of C on 2 PEs, GB/s."""
+    with tempfile.TemporaryDirectory() as folder:
+        program, source = Path(folder) / "transpose", Path(__file__).with_suffix(".c")
+        flags = ["-O3", "-march=native"]
+        subprocess.run([BIN / "mpicc", *flags, "-o", program, source, "-lm"], check=True)
+        in_c = [BIN / "mpiexec", "-n", 2, program, order, STEPS]
+        calls = {
+            "mpi": partial(ours, "--size", order, "--driver", "mpi", "-n", 2),
+            "charm": partial(ours, "--size", order, "--driver", "charm", "-n", 2),
+            "charm, 4 blocks per PE": partial(
+                ours, "--size", order, "--driver", "charm", "-n", 2, "--odf", 4
+            ),
+            "C": partial(printed, in_c),
+        }
+        found = in_turn(calls, trials)
+    assert not any(one["error"] for one in found["C"])
+    times = {name: median(one["s"] for one in found[name]) for name in calls if name != "C"}
+    times["C, one partner at a time"] = median(one["phases_s"] for one in found["C"])
+    times["C, MPI_Alltoall"] = median(one["alltoall_s"] for one in found["C"])
+    return {name: BYTES * order**2 / seconds / 1e9 for name, seconds in times.items()}
+
+
+def pencils(n: int, trials: int) -> dict[str, float]:
+    """Milliseconds of a transform and back on 2 ranks, beside mpi4py-fft if it is there."""
+    calls: dict[str, Any] = {
+        "mpi": partial(ours, "--fft", "--size", f"{n}x{n}x{n}", "--driver", "mpi", "-n", 2)
+    }
+    peer = [BIN / "mpiexec", "-n", 2, sys.executable, PEER, n, STEPS]
+    if (
+        subprocess.run([sys.executable, "-c", "import mpi4py_fft"], capture_output=True).returncode
+        == 0
+    ):
+        calls["mpi4py-fft"] = partial(printed, peer)
+    found = in_turn(calls, trials)
+    return {f"{name}, ms": 1e3 * median(one["s"] for one in found[name]) for name in calls}
+
+
+def main() -> None:
+    """Measure, print, and write the results."""
+    if os.environ.get("OPENBLAS_NUM_THREADS") != "1":
+        raise SystemExit("set OPENBLAS_NUM_THREADS=1: NumPy must use one core")
+    quick = "--quick" in sys.argv
+    repeats, trials = (QUICK, 1) if quick else (REPEATS, TRIALS)
+    found = {
+        "kernels": {str(order): kernels(order, repeats) for order in ORDERS},
+        "matrices on 2 PEs, GB/s": {str(order): matrices(order, trials) for order in ORDERS},
+        "transforms on 1 core": transforms(POINTS, repeats),
+        "transforms on 2 ranks": pencils(POINTS, trials),
+    }
+    if quick:
+        print(found)
+    else:
+        save("transpose", found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""The audits of Transpose: random elements of the matrices, or waves of the spectrum.
+
+An element of B after a step is the one before plus one of A on the other side of the diagonal, which
+another block has; both follow to the last bit. A number of the spectrum is a sum over all points,
+to which each block contributes its own, and so is a point of the field, of which an audit only sees
+that it is the same after the transform back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from miniapps.audit import BaseAudit, Contribution
+from miniapps.contract import JOIN, Check, Measure, Piece
+from miniapps.decomposition import Layout
+from miniapps.grid_audit import CELL, GridAudit, cells_of, values_of
+from miniapps.transpose import plain
+from miniapps.transpose.problem import EPS
+
+WAVES = 4  # of the spectrum that are computed again: each passes over all points
+# Limits, in units of the last place times the levels of a transform: of a number of the spectrum,
+# relative to the norm of the field; of a point after a transform and back, relative to 1.
+WAVE, BACK = 1.0, 1.0
+
+Found = Mapping[str, Measure]
+Cell = tuple[int, ...]
+
+
+class MatrixAudit(GridAudit):
+    """Computes elements of A and B again."""
+
+    def __init__(self, problem: Any, layout: Layout, seed: int, samples: int) -> None:
+        BaseAudit.__init__(self, problem, layout, seed, samples)
+        self.size, self.wraps = problem.shape, False
+        some = [self.drawn(bool(n % 2)) for n in range(samples)]
+        self.cells = sorted({cell for j, i in some for cell in ((j, i), (i, j))})
+
+    def begin(self, block: Any, step: int, count: int) -> Contribution:
+        """The block's elements of the sample, and those across the diagonal."""
+        return self._given(block)
+
+    def end(self, block: Any, step: int, count: int) -> Contribution:
+        """The same after the step."""
+        return self._given(block)
+
+    def misstated(self, block: Any, pieces: Sequence[Piece]) -> int:
+        """The number of sampled elements that have other bits in the state, or its shape."""
+        wrong = 0
+        for name, piece in zip("ab", pieces, strict=True):
+            rows = self.rows(block, getattr(block, name), 0)
+            j, i = np.unravel_index(rows["cell"], self.size)
+            low = block.bounds[0][0]
+            fits = piece.name == name and piece.shape == self.size and piece.origin == (low, 0)
+            if not fits or piece.values.shape != (block.bounds[0][1] - low, self.size[1]):
+                return 1 + len(rows)
+            stated = piece.values[j - low, i]
+            wrong += int(np.sum(stated.view(np.int64) != rows["value"].view(np.int64)))
+        return wrong
+
+    def _given(self, block: Any) -> Contribution:
+        """A and B of the sample, as rows of `CELL`."""
+        return {name: Measure(JOIN, self.rows(block, getattr(block, name), 0)) for name in "ab"}
+
+    def validate(self, step: int, count: int, began: Found, ended: Found) -> list[Check]:
+        """Compare the sample's bits after a step, and the start at the first one."""
+        j, i = np.array(self.cells).T
+        here, across = (np.ravel_multi_index(at, self.size) for at in ((j, i), (i, j)))
+        a, b = (values_of(cells_of(began, name), here) for name in "ab")
+        right = {"a": a + 1, "b": b + values_of(cells_of(began, "a"), across)}
+        wrong = sum(_differ(values_of(cells_of(ended, name), here), right[name]) for name in "ab")
+        checks = [Check("audit: elements that differ", float(wrong), 0)]
+        if step == 0:
+            first = _differ(a, (self.size[1] * j + i).astype(float)) + _differ(b, np.zeros(len(b)))
+            checks.append(Check("audit: initial elements that differ", float(first), 0))
+        return checks
+
+
+class SpectrumAudit(GridAudit):
+    """Computes numbers of the spectrum again."""
+
+    def __init__(self, problem: Any, layout: Layout, seed: int, samples: int) -> None:
+        BaseAudit.__init__(self, problem, layout, seed, samples)
+        self.size, self.wraps = problem.size, False
+        self.waves = [self.drawn(False) for _ in range(min(samples, WAVES))]
+        self.cells = [self.drawn(bool(n % 2)) for n in range(samples)]
+
+    def begin(self, block: Any, step: int, count: int) -> Contribution:
+        """The block's part of the sampled numbers of the spectrum, and its points of the sample."""
+        where = self.size, block.lines
+        sums = np.array([plain.sum_of(wave, block.bounds, *where) for wave in self.waves])
+        norm = np.array(np.vdot(block.lines, block.lines).real)
+        return {"sums": Measure("sum", sums), "square": Measure("sum", norm), **self._points(block)}
+
+    def end(self, block: Any, step: int, count: int) -> Contribution:
+        """The numbers of the spectrum that the block has, and its points of the sample."""
+        spans = block.y_of_x.own, block.z_of_y.own
+        found = np.zeros((len(self.waves), 2), complex)
+        for number, (k, *rest) in enumerate(self.waves):
+            if all(low <= at < high for at, (low, high) in zip(rest, spans, strict=True)):
+                y, z = (at - low for at, (low, _) in zip(rest, spans, strict=True))
+                found[number] = block.spectrum[y, z, k], 1
+        return {"numbers": Measure("sum", found), **self._points(block)}
+
+    def _points(self, block: Any) -> Contribution:
+        """The block's points of the sample: real and imaginary parts, as rows of `CELL`."""
+        parts = {"real": block.lines.real, "imaginary": block.lines.imag}
+        return {name: Measure(JOIN, self._rows(block, part)) for name, part in parts.items()}
+
+    def _rows(self, block: Any, part: np.ndarray) -> np.ndarray:
+        """The block's points of the sample in a part of its field, as rows of `CELL`."""
+        low, high = np.array(block.bounds).T
+        cells = np.array(self.cells).reshape(-1, 3)
+        mine = cells[((cells >= low) & (cells < high)).all(axis=1)]
+        rows = np.empty(len(mine), CELL)
+        rows["cell"] = np.ravel_multi_index(tuple(mine.T), self.size)
+        rows["value"] = part[tuple((mine - low).T)]
+        return rows
+
+    def misstated(self, block: Any, pieces: Sequence[Piece]) -> int:
+        """The number of sampled points that have other bits in the state, or its shape."""
+        wrong, low = 0, np.array([first for first, _ in block.bounds])
+        parts = {"imaginary": block.lines.imag, "real": block.lines.real}
+        for (name, part), piece in zip(parts.items(), pieces, strict=True):
+            rows = self._rows(block, part)
+            fits = piece.name == name and piece.origin == tuple(low) and piece.shape == self.size
+            if not fits or piece.values.shape != part.shape:
+                return 1 + len(rows)
+            at = np.array(np.unravel_index(rows["cell"], self.size)).T - low
+            wrong += _differ(piece.values[tuple(at.T)], rows["value"])
+        return wrong
+
+    def validate(self, step: int, count: int, began: Found, ended: Found) -> list[Check]:
+        """Compare the spectrum with sums over all points, and the points before and after."""
+        numbers = ended["numbers"].value
+        norm, limit = math.sqrt(float(began["square"].value)), EPS * self.problem.levels
+        off = np.abs(numbers[:, 0] - began["sums"].value).max() / norm
+        missing = float((numbers[:, 1] != 1).sum())
+        at = np.ravel_multi_index(tuple(np.array(self.cells).T), self.size)
+        before, after = (
+            [values_of(cells_of(found, name), at) for name in ("real", "imaginary")]
+            for found in (began, ended)
+        )
+        away = float(np.abs(np.array(after) - np.array(before)).max())
+        checks = [
+            Check("audit: distance of waves", float(off), WAVE * limit),
+            Check("audit: waves that one block does not have", missing, 0),
+            Check("audit: distance of points", away, BACK * limit),
+        ]
+        if step == 0:
+            right = plain.field(self.problem, at)
+            first = _differ(before[0], right.real) + _differ(before[1], right.imag)
+            checks.append(Check("audit: initial points that differ", float(first), 0))
+        return checks
+
+
+def _differ(found: np.ndarray, right: np.ndarray) -> int:
+    """The number of values with other bits; also of those that nobody contributed."""
+    bits = (np.ascontiguousarray(values).view(np.int64) for values in (found, right))
+    first, second = bits
+    return int(np.sum((first != second) | np.isnan(found)))
+
+
+def Audit(  # noqa: N802 - what an app exports
+    problem: Any, layout: Layout, seed: int, samples: int
+) -> GridAudit:
+    """The audit of a problem."""
+    return (SpectrumAudit if problem.fft else MatrixAudit)(problem, layout, seed, samples)

@@ -1,0 +1,59 @@
+"""Transposes and transforms of whole arrays, for references, checks and audits, in plain NumPy.
+
+It shares no code with blocks: neither the start nor the exchange. The reference of the transform
+calls the kernel, line by line, as its bits are those of one library; `sum_of` needs no library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from miniapps import kernels
+from miniapps.contract import Piece
+from miniapps.decomposition import Bounds
+from miniapps.plain_hash import GOLDEN, mixed
+
+
+def matrices(problem: Any, steps: int) -> list[Piece]:
+    """A and B after some steps, by making them; ``[j, i]`` is row i of column j."""
+    (n,) = problem.size
+    a = np.arange(n * n, dtype=float).reshape(n, n)
+    b = np.zeros((n, n))
+    for _ in range(steps):
+        b += a.T
+        a += 1
+    return [Piece(name, values, (0, 0), (n, n)) for name, values in (("a", a), ("b", b))]
+
+
+def field(problem: Any, numbers: np.ndarray) -> np.ndarray:
+    """The field at step 0 at the points with these numbers, in C order: complex128."""
+    both = [(2 * numbers + part).astype(np.uint64) + np.uint64(1) for part in (0, 1)]
+    real, imaginary = ((mixed(n * GOLDEN) >> np.uint64(11)) / 2**53 - 0.5 for n in both)
+    return real + 1j * imaginary
+
+
+def transformed(problem: Any, steps: int) -> list[Piece]:
+    """The field after some steps: along z, y and x, and back, each line by itself."""
+    values = field(problem, np.arange(int(problem.points))).reshape(problem.size)
+    for axis, back in ((2, False), (1, False), (0, False), (0, True), (1, True), (2, True)) * steps:
+        values = np.moveaxis(_lines(np.moveaxis(values, axis, 2), back), 2, axis)
+    parts = {"imaginary": values.imag, "real": values.real}
+    return [Piece(name, part, (0, 0, 0), problem.size) for name, part in parts.items()]
+
+
+def _lines(values: np.ndarray, back: bool) -> np.ndarray:
+    """All lines along the last axis, transformed one by one."""
+    transform = kernels.load("pencils", "cpu").transform
+    lines = values.reshape(-1, 1, 1, values.shape[-1])
+    return np.array([transform(line.copy(), back) for line in lines]).reshape(values.shape)
+
+
+def sum_of(wave: Sequence[int], bounds: Bounds, size: Sequence[int], values: np.ndarray) -> complex:
+    """The part of the points in a box in one number of the spectrum, by its definition."""
+    for k, (low, high), n in zip(reversed(wave), reversed(bounds), reversed(size), strict=True):
+        angles = np.arange(low, high) * k % n  # exact, so that large ones lose no digits
+        values = values @ np.exp(-2j * np.pi * angles / n)
+    return complex(values)

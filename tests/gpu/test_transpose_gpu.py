@@ -1,0 +1,89 @@
+"""The transpose's kernels on the GPU against their CPU counterparts, bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import support
+
+from miniapps import apps, kernels
+from miniapps.devices import backend as device
+from miniapps.drivers.engine import Engine
+
+# In the simulator NumPy warns of integers modulo 2^64.
+pytestmark = pytest.mark.filterwarnings("ignore:overflow")
+OWN, OTHERS, LOW = 35, 41, 3  # beyond a thread block along each axis
+
+
+def numbers(*shape: int) -> np.ndarray:
+    """Numbers over many magnitudes."""
+    rng = np.random.default_rng(1)
+    return rng.normal(size=shape) * 10.0 ** rng.integers(-6, 7, shape)
+
+
+def both(change: Any, *arrays: np.ndarray) -> None:
+    """Require that ``change(device, kernels, *arrays)`` leaves and returns the same bits."""
+    found = []
+    for name in ("cpu", "gpu"):
+        on = device.get(name)
+        there = [on.to_device(array.copy()) for array in arrays]
+        more = change(on, kernels.load("transpose", name), *there)
+        found.append([np.array(on.to_host(array)) for array in there] + more)
+    for here, there in zip(*found, strict=True):
+        assert support.same_bits(here, there)
+    assert not support.same_bits(found[0][len(arrays) - 1], arrays[-1])
+
+
+def test_rows_for_others() -> None:
+    """Catches an element that is left out, and a message at another place of the buffer."""
+    columns = {(1, 0): (LOW, LOW + OTHERS), (2, 0): (LOW + OTHERS, LOW + OTHERS + 2)}
+
+    def take(on: Any, of: Any, a: Any) -> list[np.ndarray]:
+        shapes = {edge: (OWN, high - low) for edge, (low, high) in columns.items()}
+        messages = on.messages(shapes, np.float64)
+        of.take(a, columns, messages)
+        if isinstance(messages[1, 0], np.ndarray):
+            return [np.array(message) for message in messages.values()]
+        on.stage(list(messages.sealed().values()))
+        return [np.array(message.on_host()) for message in messages.values()]
+
+    both(take, numbers(OWN, LOW + OTHERS + 5))
+
+
+def test_rows_from_others() -> None:
+    """Catches an element that is not transposed, or left out at the end of a thread block."""
+    columns = {(1, 0): (LOW, LOW + OTHERS)}
+    came = numbers(OTHERS, OWN)
+
+    def add(on: Any, of: Any, b: Any) -> list[np.ndarray]:
+        of.add(b, columns, on.received({(1, 0): came.copy()}))
+        return []
+
+    both(add, numbers(OWN, LOW + OTHERS + 5))
+
+
+def test_own_rows() -> None:
+    """Catches 1 that is added before an element was read."""
+
+    def turn(on: Any, of: Any, a: Any, b: Any) -> list[np.ndarray]:
+        of.turn(a, b, LOW)
+        return []
+
+    both(turn, numbers(OWN, OWN + 7), numbers(OWN, OWN + 7)[::-1])
+
+
+def test_blocks_on_the_gpu() -> None:
+    """Catches an exchange, a migration or a checkpoint that loses what is on the GPU."""
+    app = apps.load("transpose")
+    problem = app.Problem((13,))
+    layout = problem.cut(3, 1, None)
+    hashes = []
+    for name in ("cpu", "gpu"):
+        blocks = [app.Block(problem, layout, i, device.get(name)) for i in layout.indices()]
+        engine = Engine(blocks).setup()
+        engine.round(0, 1)
+        engine.round(1, 1)
+        hashes.append([piece.values.tobytes() for b in engine.blocks for piece in b.state()])
+    assert hashes[0] == hashes[1]
