@@ -351,6 +351,13 @@ def layout_of(problem: Any, grid: tuple[int, ...], odf: int = 1) -> Layout:
     return problem.cut(pes, odf, grid)
 
 
+def cut_of(problem: Any) -> tuple[int, ...]:
+    """A grid of several blocks, into which the problem can be cut."""
+    blocks = {1: 5, 2: 6, 3: 4}[len(problem.shape)]
+    found: tuple[int, ...] = problem.cut(blocks, 1, None).pe_grid
+    return found
+
+
 def solve(
     app: str,
     problem: Any,

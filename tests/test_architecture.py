@@ -37,6 +37,7 @@ ONLY_IN = {
     "plotly": r"workbench/show/(?:animation|page)\.py|tests/test_animation_drawing\.py",
     "playwright": r"tests/conftest\.py",
     "pandas": r"workbench/api\.py|tests/\w+\.py",
+    "scipy.fft": r"kernels/pencils/cpu\.py|benchmarks/apps/transpose\.py",
     "h5py": r"(workbench/\w+|tests(/fuzz)?)/\w+\.py"
     r"|miniapps/(hdf5|leanmd/(inputs/h5md|plain_input))\.py",
 }

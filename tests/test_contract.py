@@ -311,12 +311,11 @@ def test_inbox_refuses_to_leave_messages_behind(inbox: Inbox) -> None:
 
 # 5. Between steps a block pickles ----------------------------------------------------------------
 
-CUTS = {1: (5,), 2: (3, 2), 3: (2, 2, 2)}
-VARIANTS: list[dict[str, Any]] = [{}, {"time_tile": 3}]
+VARIANTS: list[dict[str, Any]] = [{}, {"time_tile": 3}, {"fft": True, "size": (6, 5, 7)}]
 
 
 def cases() -> list[tuple[str, dict[str, Any]]]:
-    """Every app as its tiny preset has it, and with time tiles where it has those."""
+    """Every app as its tiny preset has it, and with time tiles or transforms where it has those."""
     names = apps.names()
     fields = {name: apps.load(name).Problem.__dataclass_fields__ for name in names}
     return [(n, v) for n, v in itertools.product(names, VARIANTS) if set(v) <= set(fields[n])]
@@ -341,7 +340,7 @@ def test_blocks_migrate_between_steps(app: str, values: dict[str, Any]) -> None:
     Each round begins with new inboxes too, so that nothing may wait in them.
     """
     problem = support.small_problem(apps.load(app), **values)
-    grid = CUTS[len(problem.shape)]
+    grid = support.cut_of(problem)
     stayed = advanced(support.blocks_of(app, problem, grid), 10, lambda block: block)
     moved = advanced(
         support.blocks_of(app, problem, grid), 10, lambda block: pickle.loads(pickle.dumps(block))
@@ -358,7 +357,7 @@ def test_pickles_hold_nothing_that_cannot_move(app: str, values: dict[str, Any])
     """Catches a block that carries a module, a kernel, a generator or a communicator along."""
     problem = support.small_problem(apps.load(app), **values)
     blocks = advanced(
-        support.blocks_of(app, problem, CUTS[len(problem.shape)]), 4, lambda block: block
+        support.blocks_of(app, problem, support.cut_of(problem)), 4, lambda block: block
     )
     data = pickle.dumps(blocks[0], protocol=0)
     named = {
@@ -400,7 +399,7 @@ def held_bytes(holder: Any) -> int:
 def test_blocks_pickle_small(app: str) -> None:
     """Catches a block that drags the whole problem, its peers or its old messages along."""
     problem = support.small_problem(apps.load(app))
-    one, *_ = advanced(support.blocks_of(app, problem, CUTS[len(problem.shape)]), 4, lambda b: b)
+    one, *_ = advanced(support.blocks_of(app, problem, support.cut_of(problem)), 4, lambda b: b)
     assert len(pickle.dumps(one)) < held_bytes(one) + 4000
 
 

@@ -24,9 +24,9 @@ from miniapps.drivers.schedule import Schedule, read_schedule
 from miniapps.drivers.sim.driver import Network, SimEngine
 from miniapps.workbench.cli import main
 
-CUTS = {1: (5,), 2: (3, 2), 3: (1, 2, 2)}
 PAIRS = pytest.param("leanmd", {"decomposition": "pairs"}, marks=pytest.mark.slow)
-CASES = [*((name, {}) for name in apps.names()), PAIRS]
+FFT = {"fft": True, "size": (6, 5, 7)}
+CASES = [*((name, {}) for name in apps.names()), ("transpose", FFT), PAIRS]
 ORDERS = st.builds(order_of, st.sampled_from(sim.ORDERS), st.integers(0, 2**32))
 
 
@@ -34,7 +34,7 @@ def blocks_of(app: str, values: dict[str, Any]) -> list[Any]:
     """The blocks of an app's smallest problem, of all kinds."""
     module = apps.load(app)
     problem = support.small_problem(module, **values)
-    grid = (1, 1, 1) if values else CUTS[len(problem.shape)]
+    grid = (1, 1, 1) if "decomposition" in values else support.cut_of(problem)
     layout = support.layout_of(problem, grid)
     problem = problem.prepared(layout, "cpu")
     return [module.Block(problem, layout, index, Device()) for _, index in layout.numbers]

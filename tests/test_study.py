@@ -281,7 +281,8 @@ def test_every_app_grows_and_shrinks(app):
     for name in ("steps", "warmup"):
         values.pop(name)
     problem = apps.load(app).Problem(**values)
-    rel = 0.02 if app == "cg" else 0  # fewer elements of its matrix belong to points at the sides
+    # Fewer elements of CG's matrix belong to points at the sides; an order is a whole number.
+    rel = 0.02 if app in ("cg", "transpose") else 0
     assert problem.smaller().work() == pytest.approx(problem.work() / 2, rel)
     assert problem.weak(2).work() == pytest.approx(problem.work() * 2, rel)
 

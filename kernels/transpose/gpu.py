@@ -37,7 +37,7 @@ def _take(a, begin, row, high, wide, message, start):  # type: ignore[no-untyped
 
 @kernel(f"void({VECTOR}, uint64, uint64, uint64, uint64, uint64, {VECTOR}, uint64, uint64)")
 def _add(source, begin, row, high, wide, more, b, there, to):  # type: ignore[no-untyped-def]
-    """Add the transpose of ``high`` rows of ``wide`` numbers to b; add ``more``, 0 or 1, to them."""
+    """Add the transpose of ``high`` rows of ``wide`` numbers to b; ``more``: add 1 to them, too."""
     square = cuda.shared.array(SIDE * ROW, "float64")
     x, y = np.uint64(cuda.threadIdx.x), np.uint64(cuda.threadIdx.y)
     side, step = np.uint64(SIDE), np.uint64(HIGH)

@@ -1,9 +1,9 @@
 """The audits of Transpose: random elements of the matrices, or waves of the spectrum.
 
-An element of B after a step is the one before plus one of A on the other side of the diagonal, which
-another block has; both follow to the last bit. A number of the spectrum is a sum over all points,
-to which each block contributes its own, and so is a point of the field, of which an audit only sees
-that it is the same after the transform back.
+An element of B after a step is the one before plus one of A across the diagonal, which another
+block has; both follow to the last bit. A number of the spectrum is a sum over all points, to which
+each block contributes its own. Of a point of the field an audit sees that it is the same, but for
+rounding, after the transform back.
 """
 
 from __future__ import annotations

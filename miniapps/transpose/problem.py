@@ -26,7 +26,7 @@ from miniapps.transpose import plain
 NUMBER = 8  # bytes
 EXCHANGES = 4  # of a transform, forward and back
 REFERENCE_ELEMENTS = 1e6  # of the largest matrix that a run computes again
-REFERENCE_POINTS = 1e5  # times steps, of the largest transforms that it makes again
+REFERENCE_POINTS = 1e6  # times steps, of the largest transforms that it makes again
 EPS = float(np.finfo(float).eps)
 # Limits of checks, in units of the last place times the levels of a transform.
 PARSEVAL, ROUND_TRIP = 1.0, 1.0
