@@ -399,6 +399,41 @@ reference code.
 {table(["iterations", "exact", "plain", "time of exact over plain"], rates)}"""
 
 
+def transposes(results: dict[str, Any]) -> str:
+    """Transposes: shares of a triad, rates of programs, and transforms beside others."""
+    sizes, programs = results["kernels"], results["matrices on 2 PEs, GB/s"]
+    shares = [
+        [name, *(f"{entry[name]:.2f}" for entry in sizes.values())]
+        for name in next(iter(sizes.values()))
+    ]
+    rates = [
+        [name, *(f"{entry[name]:.2f}" for entry in programs.values())]
+        for name in next(iter(programs.values()))
+    ]
+    transforms = [
+        [f"{name.removesuffix(', ms')}, {where}", f"{ms:.1f}"]
+        for where, key in (("1 core", "transforms on 1 core"), ("2 ranks", "transforms on 2 ranks"))
+        for name, ms in results[key].items()
+    ]
+    peer = any("mpi4py-fft" in name for name in results["transforms on 2 ranks"])
+    missing = "" if peer else " mpi4py-fft was not installed: FFTW was missing."
+    return f"""## Transposes
+
+The kernels of [transpose](transpose.md) on one core (`benchmarks/apps/transpose.py`): bytes that a
+kernel must move at least, per second, over those of a triad called in turn with it. *PRK's GB/s*:
+16 bytes per element, of B += A^T and A += 1 on the whole matrix, by `turn` and by NumPy.
+
+{table(["order", *sizes], shares)}
+The same rate of whole runs on 2 PEs. C is `benchmarks/apps/transpose.c`, which exchanges with one
+partner at a time, as PRK's program does, or by `MPI_Alltoall`.
+
+{table(["order", *programs], rates)}
+A Fourier transform of 128^3 points and back, in milliseconds, beside SciPy's `fftn` and `ifftn` on
+one core.{missing}
+
+{table(["transform", "ms"], transforms)}"""
+
+
 def single(results: dict[str, Any]) -> str:
     """Atom-steps per second in both precisions, and of GROMACS."""
     rows = []
@@ -449,6 +484,7 @@ PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "pic": pic,
     "leanmd": leanmd,
     "cg": cg,
+    "transpose": transposes,
     "gpu_host": host_of_gpu,
 }
 

@@ -71,16 +71,6 @@ def shift_right(here: np.ndarray, after: np.ndarray) -> np.ndarray:
     return np.concatenate([here[1:], after[:1]])
 
 
-def grouped(step: int, odd: bool) -> Any:
-    """A function for the groups of ``step`` lanes of two lines that have even or odd numbers."""
-
-    def chosen(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        groups = np.stack([first.reshape(-1, 2, step), second.reshape(-1, 2, step)], axis=1)
-        return np.ascontiguousarray(groups[:, :, int(odd)]).reshape(first.shape)
-
-    return chosen
-
-
 def prefetch(array: np.ndarray, index: Any) -> None:
     """Do nothing."""
 
@@ -130,8 +120,6 @@ def numbers_of(by: int) -> Any:
 
 
 fma, where = fused, np.where
-even_1, even_2, even_4 = (grouped(step, odd=False) for step in (1, 2, 4))
-odd_1, odd_2, odd_4 = (grouped(step, odd=True) for step in (1, 2, 4))
 x_of_i, y_of_i, z_of_i = (picked(axis, 1) for axis in range(3))
 x_of_j, y_of_j, z_of_j = (picked(axis, 4) for axis in range(3))
 numbers_of_i, numbers_of_j = numbers_of(1), numbers_of(4)

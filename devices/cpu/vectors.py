@@ -156,25 +156,6 @@ def _window(skipped: Callable[[int], int]) -> Any:
     return intrinsic(cut)
 
 
-def _group(step: int, odd: bool) -> Any:
-    """Return a function of two lines: their groups of ``step`` lanes with even or odd numbers.
-
-    Groups of the first line come where the even ones are, those of the second where the odd ones
-    are. Three such exchanges of eight lines turn a square of 8 x 8 numbers.
-    """
-
-    def cut(_: Any, first: Any, second: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            n, moved = first.width, step if odd else 0
-            even = [lane // step % 2 == 0 for lane in range(n)]
-            numbers = [k + moved if even[k] else n + k - step + moved for k in range(n)]
-            return builder.shuffle_vector(*arguments, ir.VectorType(INT32, n)(numbers))
-
-        return first(first, second), generate
-
-    return intrinsic(cut)
-
-
 @intrinsic
 def _load(_: Any, array: Any, index: Any) -> Any:
     """Load `WIDTH` elements, from ``array[index]`` on."""
@@ -266,8 +247,6 @@ line_width: Any = _line_width
 # The left neighbours of the elements, given (before, here); the right ones, given (here, after).
 shift_left: Any = _window(lambda width: width - 1)
 shift_right: Any = _window(lambda width: 1)
-even_1, even_2, even_4 = (_group(step, odd=False) for step in (1, 2, 4))
-odd_1, odd_2, odd_4 = (_group(step, odd=True) for step in (1, 2, 4))
 store: Any = _store
 fma: Any = _fma
 where: Any = _where

@@ -1,26 +1,28 @@
 """The Fourier transform in pencils on the CPU; `kernels.pencils` says what is computed.
 
 A transform of n points takes about 5 n log2 n flops, and reads and writes 16 bytes a point where a
-line fits into a cache. `cut`, `forward` and `backward` read 16 bytes a point, and write 32, because
-a cache line is read before. The last two go along lines that they write, a few lines at a time.
-
-pocketfft, which SciPy has, transforms several lines at once in vector registers.
+line fits into a cache. `cut`, `forward` and `backward` read 16 bytes a point and write 32, because
+a cache line is read before. The last two transpose, in squares that go through a buffer in L1, as
+in `kernels.transpose.cpu`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import scipy.fft
-from numba import complex128, int64, void
+from numba import complex128, int64, uint64, void
 
 from miniapps.devices.backend import Array
 from miniapps.devices.cpu.compiler import DISTINCT, njit
+from miniapps.devices.cpu.prefetch import prefetch
 
-LINES = complex128[:, :, ::1]
+LINES, FLAT = complex128[:, :, ::1], complex128[::1]
 TURNING = void(LINES, int64, int64, LINES, int64)
 OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", **DISTINCT}
-WIDE = 4  # numbers of a cache line
+SIDE, PADDED = 32, 33  # of a square, and of a line of the buffer
+IN_LINE = np.uint64(4)  # numbers of a cache line
 
 
 def transform(lines: Array, back: bool) -> Array:
@@ -38,21 +40,48 @@ def cut(lines, low, message):
                 message[a, b, c] = lines[a, b, low + c]
 
 
+@njit(void(FLAT, uint64, uint64, uint64, uint64, FLAT, uint64, uint64), **OPTIONS)
+def _turn(part, begin, row, rows, wide, lines, there, to):
+    """Copy the transpose of an array of rows.
+
+    Row j of ``wide`` numbers begins at ``begin + j row``; number r of it goes to
+    ``there + r to + j``.
+    """
+    square = np.empty(SIDE * PADDED, np.complex128)
+    side, padded, zero = np.uint64(SIDE), np.uint64(PADDED), np.uint64(0)
+    for r in range(zero, wide, side):
+        some = min(side, wide - r)
+        for j in range(zero, rows, side):
+            few = min(side, rows - j)
+            for m in range(few):
+                at = begin + (j + m) * row + r
+                for n in range(zero, some, IN_LINE):
+                    prefetch(part, at + side * row + n)
+                for n in range(some):
+                    square[n * padded + m] = part[at + n]
+            for n in range(some):
+                at = there + (r + n) * to + j
+                for m in range(few):
+                    lines[at + m] = square[n * padded + m]
+
+
 @njit(TURNING, **OPTIONS)
 def forward(part, low, high, lines, at):
-    """Write a few lines at a time, so that each cache line that is read is used whole."""
-    for first in range(low, high, WIDE):
-        for a in range(part.shape[0]):
-            for c in range(first, min(first + WIDE, high)):
-                for b in range(part.shape[1]):
-                    lines[c - low, a, at + b] = part[a, b, c]
+    """Transpose each plane of part."""
+    flat, new = part.reshape(part.size), lines.reshape(lines.size)
+    planes, rows, row = part.shape
+    _, _, length = lines.shape
+    for a in range(planes):
+        begin = a * rows * row + low
+        _turn(flat, begin, row, rows, high - low, new, a * length + at, planes * length)
 
 
 @njit(TURNING, **OPTIONS)
 def backward(part, low, high, lines, at):
-    """Do the same."""
-    for b in range(part.shape[1]):
-        for first in range(low, high, WIDE):
-            for c in range(first, min(first + WIDE, high)):
-                for a in range(part.shape[0]):
-                    lines[b, c - low, at + a] = part[a, b, c]
+    """Transpose what is across the planes."""
+    flat, new = part.reshape(part.size), lines.reshape(lines.size)
+    planes, rows, row = part.shape
+    _, wide, length = lines.shape
+    for b in range(rows):
+        there = b * wide * length + at
+        _turn(flat, b * row + low, rows * row, planes, high - low, new, there, length)

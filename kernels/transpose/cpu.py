@@ -8,10 +8,11 @@ cache line is read before it is written to, unless it has been read already:
 
 One flop an element, in `turn` two. In an iteration of p blocks these are 32 + 24 (1 - 1/p) bytes.
 
-A transpose reads along rows and writes along columns, so it goes in squares of 8 x 8 elements, each
-row of which is a cache line. A square is turned in registers: three times, the eight lines exchange
-groups of lanes by pairs. So each line is used whole when it has come, and nothing must stay in a
-cache, whatever the strides are. Squares follow each other along lines of ``b``.
+A transpose reads along rows and writes along columns. It goes in squares of 64 x 64 elements, which
+are copied to a buffer in L1, transposed, and added from there line by line. So memory is read and
+written in runs of 512 bytes. A hardware prefetcher begins too late in so short runs; the lines of
+the next square are prefetched while those of one are used. A buffer's line has one element more, so
+that a column does not meet the same set of the cache again and again.
 """
 
 from __future__ import annotations
@@ -24,65 +25,41 @@ from numba import float64, uint64, void
 
 from miniapps.devices.backend import Array
 from miniapps.devices.cpu.compiler import DISTINCT, njit
-from miniapps.devices.cpu.vectors import (
-    broadcast_line,
-    even_1,
-    even_2,
-    even_4,
-    line,
-    odd_1,
-    odd_2,
-    odd_4,
-    store,
-)
+from miniapps.devices.cpu.prefetch import prefetch
 from miniapps.kernels.transpose.interface import Columns
 
 ROW = float64[::1]
-SIDE = np.uint64(8)  # of a square
-OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+SIDE, PADDED = 64, 65  # of a square, and of a line of the buffer
+LINE = np.uint64(8)  # elements of a cache line
+OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", **DISTINCT}
 
 
-@njit(forceinline=True, **OPTIONS)
-def _turned(a, b, c, d, e, f, g, h):
-    """Turn a square, given and returned as its eight lines."""
-    a, b, c, d = even_1(a, b), odd_1(a, b), even_1(c, d), odd_1(c, d)
-    e, f, g, h = even_1(e, f), odd_1(e, f), even_1(g, h), odd_1(g, h)
-    a, b, c, d = even_2(a, c), even_2(b, d), odd_2(a, c), odd_2(b, d)
-    e, f, g, h = even_2(e, g), even_2(f, h), odd_2(e, g), odd_2(f, h)
-    return (
-        even_4(a, e), even_4(b, f), even_4(c, g), even_4(d, h),
-        odd_4(a, e), odd_4(b, f), odd_4(c, g), odd_4(d, h),
-    )  # fmt: skip
+@njit(void(ROW, uint64, uint64, uint64, uint64, uint64, ROW), **OPTIONS)
+def _read(source, begin, row, rows, wide, more, square):
+    """Copy the transpose of some rows, ``row`` apart, to the buffer; add ``more``, 0 or 1, to them.
+
+    Prefetches the rows behind them.
+    """
+    for j in range(rows):
+        at = begin + j * row
+        for r in range(np.uint64(0), wide, LINE):
+            prefetch(source, at + np.uint64(SIDE) * row + r)
+        for r in range(wide):
+            square[r * np.uint64(PADDED) + j] = source[at + r]
+        if more:
+            for r in range(wide):
+                source[at + r] += 1.0
 
 
-@njit(forceinline=True, **OPTIONS)
-def _line(source, at, more):
-    """Load a line; add 1 to it in memory if ``more``."""
-    found = line(source, at)
-    if more:
-        store(source, at, found + broadcast_line(1.0))
-    return found
-
-
-@njit(forceinline=True, **OPTIONS)
-def _square(source, at, row, more, b, there, to):
-    """Add the transpose of a square of the source to one of b, whose lines are ``to`` apart."""
-    two, four = row + row, row + row + row + row
-    lines = _turned(
-        _line(source, at, more), _line(source, at + row, more),
-        _line(source, at + two, more), _line(source, at + two + row, more),
-        _line(source, at + four, more), _line(source, at + four + row, more),
-        _line(source, at + four + two, more), _line(source, at + four + two + row, more),
-    )  # fmt: skip
-    two, four = to + to, to + to + to + to
-    store(b, there, line(b, there) + lines[0])
-    store(b, there + to, line(b, there + to) + lines[1])
-    store(b, there + two, line(b, there + two) + lines[2])
-    store(b, there + two + to, line(b, there + two + to) + lines[3])
-    store(b, there + four, line(b, there + four) + lines[4])
-    store(b, there + four + to, line(b, there + four + to) + lines[5])
-    store(b, there + four + two, line(b, there + four + two) + lines[6])
-    store(b, there + four + two + to, line(b, there + four + two + to) + lines[7])
+@njit(void(ROW, uint64, uint64, ROW, uint64, uint64), **OPTIONS)
+def _write(square, rows, wide, b, there, to):
+    """Add the buffer to lines of b, which are ``to`` apart; prefetches what is behind."""
+    for r in range(wide):
+        at = there + r * to
+        for j in range(np.uint64(0), rows, LINE):
+            prefetch(b, at + np.uint64(SIDE) + j)
+        for j in range(rows):
+            b[at + j] += square[r * np.uint64(PADDED) + j]
 
 
 @njit(void(ROW, uint64, uint64, uint64, uint64, uint64, ROW, uint64, uint64), **OPTIONS)
@@ -92,19 +69,16 @@ def _add(source, begin, row, rows, wide, more, b, there, to):
     Row j of ``wide`` numbers begins at ``begin + j row``; number r of it goes to b's
     ``there + r to + j``.
     """
-    zero, one = np.uint64(0), np.uint64(1)
-    whole_rows, whole = rows // SIDE * SIDE, wide // SIDE * SIDE
-    for r in range(zero, whole, SIDE):
-        for j in range(zero, whole_rows, SIDE):
-            _square(source, begin + j * row + r, row, more, b, there + r * to + j, to)
-    for j in range(zero, rows, one):
-        for r in range(whole if j < whole_rows else zero, wide, one):
-            at = begin + j * row + r
-            b[there + r * to + j] += source[at]
-            source[at] += np.float64(more)
+    square, side, zero = np.empty(SIDE * PADDED), np.uint64(SIDE), np.uint64(0)
+    for r in range(zero, wide, side):
+        some = min(side, wide - r)
+        for j in range(zero, rows, side):
+            few = min(side, rows - j)
+            _read(source, begin + j * row + r, row, few, some, more, square)
+            _write(square, few, some, b, there + r * to + j, to)
 
 
-@njit(void(ROW, uint64, uint64, uint64, ROW), **OPTIONS, **DISTINCT)
+@njit(void(ROW, uint64, uint64, uint64, ROW), **OPTIONS)
 def _take(a, begin, row, wide, message):
     """Copy some columns' rows to a message, one column after the other, and add 1 to them."""
     at, n = begin, np.uint64(0)
