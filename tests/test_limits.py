@@ -31,6 +31,8 @@ from miniapps.leanmd.problem import LIST_SKIN, LeanmdProblem
 from miniapps.pic import audit as pic_audit
 from miniapps.pic import problem as pic
 from miniapps.pic.problem import PicProblem
+from miniapps.transpose import audit as transpose_audit
+from miniapps.transpose import problem as transpose
 from miniapps.workbench.cli import spec_of
 from miniapps.workbench.comm import anatomy
 from miniapps.workbench.reproduce import predicates
@@ -93,6 +95,18 @@ CODE: dict[str, Any] = {
     "cg: square of the residual at which a pipelined run stays where it is, over that of b": (
         cg_plain.NOTHING_LEFT
     ),
+    "transpose: elements of the reference": transpose.REFERENCE_ELEMENTS,
+    "transpose: points of the reference, times steps": transpose.REFERENCE_POINTS,
+    "transpose: Parseval, in units of the last place times steps times levels of a transform": (
+        transpose.PARSEVAL
+    ),
+    "transpose: round trip, in the same unit": transpose.ROUND_TRIP,
+    "transpose: numbers of the spectrum in audits, relative to the norm of the field, in the last "
+    "place times levels": transpose_audit.WAVE,
+    "transpose: points in audits after a transform and back, in the last place times levels": (
+        transpose_audit.BACK
+    ),
+    "transpose: waves of an audit": transpose_audit.WAVES,
     "stencils: cells of all patches of an audit": grid_audit.PATCH_CELLS,
     "all apps: elements of the longest sample of a state hash": max(plain_hash.RUNS),
     "all apps: rounds of an audit besides the first and the last": audit.DRAWN_ROUNDS,
@@ -140,6 +154,7 @@ CODE: dict[str, Any] = {
 AUDIT = "audit: distance from"
 OF_CG = {"residual differs from the iterations'", "energy of the error", "departure from symmetry"}
 OF_CG |= {"residual along the direction"}
+OF_TRANSFORMS = {"Parseval", "round trip", f"{AUDIT} waves", f"{AUDIT} points before"}
 OF_LEANMD = {"momentum change per atom", "energy drift", "audit: error of the thermo table"}
 
 
@@ -175,6 +190,8 @@ def test_the_table_has_the_limits_of_the_code() -> None:
         ),
         ("echo", {}, set()),
         ("cg", {"size": (5, 4, 3), "solution": "noise"}, OF_CG),
+        ("transpose", {"size": (9,)}, set()),
+        ("transpose", {"size": (5, 4, 3), "fft": True}, OF_TRANSFORMS),
     ],
 )
 def test_all_other_limits_are_0(app: str, values: dict[str, Any], known: set[str]) -> None:

@@ -196,8 +196,8 @@ AUDITED = {
     "transpose: one block left out": "audit: elements that differ",
     "transpose: starts transposed": "audit: initial elements that differ",
     "transpose: last bit off": "audit: state hashes that differ",
-    "transpose: waves shifted": "audit: distance of waves",
-    "transpose: one part left out": "audit: distance of points",
+    "transpose: waves shifted": "audit: distance from waves",
+    "transpose: one part left out": "audit: distance from points before",
     "transpose: field of another run": "audit: initial points that differ",
 }
 OF_FFT = "transform", "normalised", "library", "waves", "part", "field"
@@ -238,7 +238,8 @@ def test_limits_are_near_right_runs() -> None:
     assert not solved.failed
     for check in solved.checks:
         if check.limit:
-            assert 1e-3 * check.limit < check.value < 0.5 * check.limit, check
+            least = 0 if check.name == "Parseval" else 1e-3 * check.limit  # errors may cancel
+            assert least <= check.value < 0.5 * check.limit, check
 
 
 def test_limits_are_limits() -> None:

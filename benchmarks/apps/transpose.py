@@ -5,8 +5,9 @@
 Kernels are called in turns, and the fastest of many calls counts. A share is a ratio of bytes per
 second, with those that each kernel must move at least (`kernels.transpose.cpu`), 32 of a triad.
 Programs are run in turns too, and the fastest of several counts, by its median step; of C, by its
-mean step. A rate is in PRK's bytes. It writes ``results/transpose.json``; ``--quick`` makes few calls and writes nothing. mpi4py-fft is
-measured if `bare_mpi4py_fft.py` finds it: it needs FFTW, whose headers PyPI does not have.
+mean step. A rate is in PRK's bytes. It writes ``results/transpose.json``; ``--quick`` makes few
+calls and writes nothing. mpi4py-fft is measured if it is installed: it needs FFTW, which PyPI does
+not have.
 """
 
 from __future__ import annotations

@@ -146,9 +146,9 @@ class SpectrumAudit(GridAudit):
         )
         away = float(np.abs(np.array(after) - np.array(before)).max())
         checks = [
-            Check("audit: distance of waves", float(off), WAVE * limit),
+            Check("audit: distance from waves", float(off), WAVE * limit),
             Check("audit: waves that one block does not have", missing, 0),
-            Check("audit: distance of points", away, BACK * limit),
+            Check("audit: distance from points before", away, BACK * limit),
         ]
         if step == 0:
             right = plain.field(self.problem, at)

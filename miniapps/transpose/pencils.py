@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -162,7 +163,7 @@ class PencilBlock(KernelUser[PencilKernels]):
     def measure(self) -> dict[str, Measure]:
         """The sums of the squares of field, spectrum, what has changed, and the field at first."""
         found = np.zeros(4)
-        found[1] = square(self.spectrum)
+        found[1] = math.fsum(map(square, self.spectrum))  # few terms each: BLAS adds up errors
         (first, _), *rest = self.bounds
         for slab in slabs(self.bounds):
             (low, high), *_ = slab
