@@ -34,7 +34,7 @@ from miniapps.transpose.problem import TransposeProblem
 
 ORDERS = 2000, 8192  # PRK's small one, and a power of two whose arrays are larger than caches
 POINTS = 128
-REPEATS, QUICK, TRIALS, STEPS = 40, 3, 5, 10
+REPEATS, QUICK, TRIALS, STEPS = 40, 3, 3, 10
 BYTES = 16  # of an element in PRK's rate
 BIN = Path(sys.executable).parent
 PEER = Path(__file__).with_name("bare_mpi4py_fft.py")
