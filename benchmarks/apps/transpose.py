@@ -32,7 +32,7 @@ from miniapps.kernels import load
 from miniapps.transpose import Block
 from miniapps.transpose.problem import TransposeProblem
 
-ORDERS = 2000, 8192  # PRK's small one, and a power of two whose arrays are larger than caches
+ORDERS = 2000, 4096  # PRK's small one, and a power of two; both are larger than caches
 POINTS = 128
 REPEATS, QUICK, TRIALS, STEPS = 40, 3, 3, 10
 BYTES = 16  # of an element in PRK's rate
