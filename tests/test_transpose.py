@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from continued import Leg, final_state
 from miniapps import apps, kernels
 from miniapps.audit import AuditPlan
 from miniapps.contract import Measure, combine
+from miniapps.drivers.charm.mail import Mail
 from miniapps.drivers.engine import Engine
 from miniapps.drivers.sim import SimOptions
 from miniapps.drivers.sim import driver as sim
@@ -303,8 +305,48 @@ HOW = (
     "--driver mpi -n 2",
     "--driver mpi -n 3",
     "--driver file -n 2",
+    "--driver charm -n 2 --odf 3",
     "--driver charm -n 2 --odf 3 --balancer Rotate --lb-period 2",
 )
+
+
+class CharmPE:
+    """A PE of the charm driver: blocks 0 and 1 are here, 2 and 3 on PE 1, and 4 on PE 2."""
+
+    def __init__(self, known: bool) -> None:
+        self.known, self.calls = known, []
+        self.here = {"block": {}}
+        self.where = np.array([0, 0, 1, 1, 2])
+        self.payloads = SimpleNamespace(sent_at_once=lambda arrays, pe: list(arrays))
+        noted = lambda to: SimpleNamespace(  # noqa: E731
+            deliver=lambda *given: self.calls.append((to, "block")),
+            fan_out=lambda *given: self.calls.append((to, "PE")),
+        )
+        self.arrays = {"block": [noted(number) for number in range(5)]}
+        self.thisProxy = [noted(pe) for pe in range(3)]
+
+    def location(self, number: int) -> int | None:
+        """The PE of a block."""
+        return int(self.where[number]) if self.known else None
+
+
+@pytest.mark.parametrize(
+    ("known", "size", "to", "calls"),
+    [
+        (True, 9, (2, 3, 4), [(1, "PE"), (2, "PE")]),
+        (True, 9, (3, 4), [(3, "block"), (4, "block")]),
+        (True, 1 << 16, (2, 3), [(2, "block"), (3, "block")]),
+        (False, 9, (2, 3), [(2, "block"), (3, "block")]),
+    ],
+)
+def test_short_messages_travel_together_under_charm(
+    known: bool, size: int, to: tuple[int, ...], calls: list[tuple[int, str]]
+) -> None:
+    """Catches a call for each block, and one of a PE from which a block may have gone."""
+    pe = CharmPE(known)
+    away = [(("block", number, (number,)), np.zeros(size)) for number in to]
+    Mail(pe)._send(SimpleNamespace(place=("block", (0,))), 1, "rows", False, away)
+    assert pe.calls == calls
 
 
 @pytest.mark.slow

@@ -2,10 +2,11 @@
 
 If all blocks are of one kind, all messages of a block to one neighbour are sent in one call of that
 chare's entry method, which resumes the block at once; each message of a PostSum is sent in a call
-of its own. If there are several kinds, a block may post the same array to many blocks and collect
-the sum of many. Then each PE gets one message with the array, which it distributes by reference,
-and sends one message with the sum over its blocks. Only this needs the PE of each chare, which
-`pe.PE` updates after each load-balancing step.
+of its own. Short messages to several blocks of a PE are sent in one call of that PE, if no block
+migrates: a call costs more than they do. If there are several kinds, a block may post the same
+array to many blocks and collect the sum of many. Then each PE gets one message with the array,
+which it distributes by reference, and sends one message with the sum over its blocks. Only calls of
+a PE need the PE of each chare, which `pe.PE` updates after each load-balancing step.
 
 Messages on a GPU are passed by reference too. Messages for other PEs, and complete sums for them,
 are copied to the host; the chare is called again after other chares have run, and sends them then.
@@ -21,6 +22,7 @@ import numpy as np
 from miniapps.contract import Place, Post, PostSum, checked_messages
 from miniapps.devices.messages import Allocate, DeviceMessage, plain_envelope
 
+SHORT_BYTES = 1 << 16  # of a message, on average, below which a call costs more
 Route = tuple[str, int, Any]  # an edge's other end: kind and number of the block, its edge
 
 
@@ -100,10 +102,17 @@ class Mail:
             for (to, number, edge), message in away:
                 (sent,) = self.pe.payloads.sent_at_once([message], self.pe.location(number))
                 self.pe.arrays[to][number].deliver_sum(step, phase, (edge,), sent)
-        elif several_kinds:
+        elif several_kinds or self._share_pes(away):
             self._send_to_pes(step, phase, runner.place, away)
         else:
             self._send_to_blocks(step, phase, runner.place, away)
+
+    def _share_pes(self, away: list[Any]) -> bool:
+        """Whether these messages are short, go to fewer PEs than blocks, and it is known which."""
+        blocks = {number for (_, number, _), _ in away}
+        pes = {self.pe.location(number) for number in blocks}
+        short = sum(message.nbytes for _, message in away) <= SHORT_BYTES * len(away)
+        return short and len(pes) < len(blocks) and None not in pes
 
     def _send_to_blocks(self, step: int, phase: str, sender: Place, away: list[Any]) -> None:
         """One call for each block."""
