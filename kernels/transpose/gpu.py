@@ -21,6 +21,7 @@ from miniapps.kernels.transpose.interface import Columns
 
 SIDE, HIGH = 32, 8  # of a square; rows of threads
 ROW = SIDE + 1  # of a square in shared memory
+SQUARE = SIDE * ROW
 VECTOR = "float64[::1]"
 
 
@@ -38,7 +39,7 @@ def _take(a, begin, row, high, wide, message, start):  # type: ignore[no-untyped
 @kernel(f"void({VECTOR}, uint64, uint64, uint64, uint64, uint64, {VECTOR}, uint64, uint64)")
 def _add(source, begin, row, high, wide, more, b, there, to):  # type: ignore[no-untyped-def]
     """Add the transpose of ``high`` rows of ``wide`` numbers to b; ``more``: add 1 to them, too."""
-    square = cuda.shared.array(SIDE * ROW, "float64")
+    square = cuda.shared.array(SQUARE, "float64")
     x, y = np.uint64(cuda.threadIdx.x), np.uint64(cuda.threadIdx.y)
     side, step = np.uint64(SIDE), np.uint64(HIGH)
     first_r, first_j = np.uint64(cuda.blockIdx.x) * side, np.uint64(cuda.blockIdx.y) * side
