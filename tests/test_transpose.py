@@ -6,6 +6,7 @@ import itertools
 import math
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from miniapps.transpose import plain
 from miniapps.transpose.problem import TransposeProblem
 
 TRANSPOSE, PENCILS = (kernels.load(name, "cpu") for name in ("transpose", "pencils"))
-SHAPES = [(1, 1), (3, 5), (8, 8), (16, 8), (9, 24), (17, 23), (33, 40)]
+SHAPES = [(1, 1), (3, 5), (17, 8), (64, 65), (129, 70), (66, 193)]  # squares have 64 x 64
 MATRIX, FIELD = TransposeProblem((29,)), TransposeProblem((5, 4, 6), fft=True)
 GRIDS: dict[TransposeProblem, list[tuple[int, ...]]] = {
     MATRIX: [(1, 1), (2, 1), (5, 1), (29, 1)],
@@ -70,7 +71,7 @@ def test_rows_from_others(own: int, others: int) -> None:
     assert support.same_bits(b, right) and support.same_bits(came, kept)
 
 
-@pytest.mark.parametrize("own", [1, 7, 8, 17, 40])
+@pytest.mark.parametrize("own", [1, 7, 64, 65, 193])
 def test_own_rows(own: int) -> None:
     """Catches 1 added before an element was read, and rows of others that change."""
     (a, b), low = (some(own, own + 11), some(own, own + 11)[::-1].copy()), 5
@@ -105,7 +106,7 @@ def test_bits_of_a_line_depend_on_no_other(length: int) -> None:
             assert support.same_bits(found, right), (first, count)
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 3, 4), (5, 2, 9), (3, 7, 6)])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 3, 4), (5, 70, 9), (67, 2, 40), (2, 33, 99)])
 def test_parts_of_lines(shape: tuple[int, ...]) -> None:
     """Catches axes in another order, and points that are lost or written besides."""
     lines, (a, b, n) = waves(*shape), shape
@@ -183,6 +184,46 @@ def test_continued_on_other_blocks(problem: TransposeProblem, tmp_path: Path) ->
         for made in ([Leg(GRIDS[problem][0], "cpu", steps)], legs)
     )
     assert whole == parts
+
+
+def test_steps_of_a_checkpoint(tmp_path: Path) -> None:
+    """Catches a continued run that forgets how many steps were made, and so what must be there."""
+    seen = []
+
+    def make(*given: Any) -> Any:
+        seen.append(apps.load("transpose").Block(*given))
+        return seen[-1]
+
+    final_state(make, MATRIX, [Leg((2, 1), "cpu", 2)] * 2, tmp_path / "c.h5")
+    assert [block.time for block in seen[-2:]] == [4, 4]
+
+
+def test_fields_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches points that get the numbers of others, and sums of some planes only."""
+    monkeypatch.setattr("miniapps.grid.SLAB_CELLS", 24)
+    problem = TransposeProblem((11, 4, 3), fft=True)
+    whole = plain.field(problem, np.arange(132)).reshape(problem.size)
+    for block in support.blocks_of("transpose", problem, (2, 1, 1)):
+        low, high = block.bounds[0]
+        assert support.same_bits(block.lines, whole[low:high])
+        block.lines[3:5] += 2.0
+        squares = block.measure()["squares"].value
+        changed, here = block.lines, whole[low:high]
+        right = [np.sum(abs(x) ** 2) for x in (changed, changed - here, here)]
+        assert np.allclose(squares[[0, 2, 3]], right, rtol=1e-14) and squares[1] == 0
+
+
+def test_matrices_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches columns that are compared with others, or not at all."""
+    monkeypatch.setattr("miniapps.transpose.block.SLAB_ELEMENTS", 3 * 29)
+    (_, block, _) = blocks = support.blocks_of("transpose", MATRIX, (3, 1))
+    Engine(blocks).setup().round(0, 1)
+    for place, off in itertools.product(range(len(block.a)), (0.0, 0.5)):
+        block.a[place, 28] += off
+        block.b[place, 0] -= 2 * off
+        assert block.measure()["differences"].value.tolist() == [off, 2 * off]
+        block.a[place, 28] -= off
+        block.b[place, 0] += 2 * off
 
 
 WRONG = {

@@ -297,8 +297,8 @@ def steps_without_transforms(right: Any) -> Any:
     """After the first step the blocks make none."""
 
     def step(self: Any, count: int) -> Generator[Any, Any, bool]:
-        if self.time:
-            self.time += count
+        self.made = getattr(self, "made", 0) + count
+        if self.made > 1:
             return False
         return (yield from right(self, count))
 

@@ -76,7 +76,6 @@ class PencilBlock(KernelUser[PencilKernels]):
         self.y, self.z_of_y = self._sides(layout, 1)
         self.lines = field(problem, self.bounds)
         self.spectrum = np.zeros((self.y_of_x.wide, self.z_of_y.wide, self.x.length), complex)
-        self.time = 0
 
     def _sides(self, layout: Layout, axis: int) -> tuple[Side, Side]:
         """What blocks along an axis of the grid have of it, and of the next one when they have all.
@@ -105,7 +104,6 @@ class PencilBlock(KernelUser[PencilKernels]):
         along_y = transform(along_y, True)
         along_z = yield from self.backward("y to z", along_y, self.y, self.z_of_y)
         self.lines = transform(along_z, True)
-        self.time += count
         return False
 
     def forward(self, phase: str, lines: Lines, new: Side, old: Side) -> Generator[Any, Any, Lines]:
@@ -154,7 +152,6 @@ class PencilBlock(KernelUser[PencilKernels]):
 
     def resume(self, saved: Saved) -> Generator[Any, Any, None]:
         """Take up the field of a checkpoint."""
-        self.time = saved.step
         self.lines.real = saved.cells("real", self.bounds)
         self.lines.imag = saved.cells("imaginary", self.bounds)
         return

@@ -390,6 +390,23 @@ TESTS = {  # of files, what runs cannot show
         "test_cg.py::test_the_tolerance_is_met_at_once",
     ),
     "miniapps/cg/pipelined.py": ("test_cg.py::test_a_matrix_that_is_not_definite",),
+    "miniapps/transpose/block.py": (
+        "test_transpose.py::test_steps_of_a_checkpoint",
+        "test_transpose.py::test_matrices_are_compared_in_parts",
+    ),
+    "miniapps/transpose/pencils.py": (
+        "test_transpose.py::test_continued_on_other_blocks",
+        "test_transpose.py::test_fields_in_parts",
+    ),
+    "kernels/transpose/cpu.py": (
+        "test_transpose.py::test_rows_for_others",
+        "test_transpose.py::test_rows_from_others",
+        "test_transpose.py::test_own_rows",
+    ),
+    "kernels/pencils/cpu.py": (
+        "test_transpose.py::test_parts_of_lines",
+        "test_transpose.py::test_transforms_are_fourier_transforms",
+    ),
     "kernels/cg/cpu.py": ("test_cg.py::test_the_operator", "test_cg.py::test_updates"),
     "kernels/state_hash/__init__.py": ("test_state_hash.py",),
     "kernels/exact_sum/__init__.py": ("test_exact_sums.py",),

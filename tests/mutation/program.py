@@ -30,6 +30,7 @@ ENTRIES = tuple(  # importing them imports all kernels for the CPU
         "halo",
         "jacobi2d",
         "leanmd",
+        "pencils",
         "pic",
         "state_hash",
         "stencil3d",
