@@ -51,6 +51,7 @@ RUNS = {
     "cg, sgs": "cg --preset minimal --size 7x6x5 --operator 7 --preconditioner sgs --steps 9",
     "cg, pipelined": "cg --preset minimal --size 7x6x5 --pipelined --steps 9",
     "transpose": "transpose --preset minimal --steps 9",
+    "transpose, fft": "transpose --preset minimal --fft --size 7x6x5 --steps 9",
 }
 GRIDS = {
     "jacobi2d": ("1x1", "2x1", "3x2"),
@@ -60,6 +61,7 @@ GRIDS = {
     "echo": ("1x1", "3x1", "2x2"),
     "cg": ("1x1x1", "3x1x1", "1x2x2"),
     "transpose": ("1x1", "3x1", "2x1"),
+    "transpose, fft": ("1x1x1", "3x2x1", "1x4x1"),
 }
 TILED = "jacobi2d", "jacobi2d, float32", "stencil3d", "pic, tiles"
 
@@ -92,7 +94,7 @@ def any_case(random: Random, name: str) -> list[str]:
     """Such a case, or one of two PEs; charm migrates blocks, too. And a time tile."""
     tile = ["--time-tile", random.choice("12")] if name in TILED else []
     if random.random() < 0.6:
-        return [*drawn_case(random, name.partition(",")[0]), *tile]
+        return [*drawn_case(random, name if name in GRIDS else name.partition(",")[0]), *tile]
     if name == "leanmd, pairs":
         return LAUNCHED[-1].split()
     case = random.choice(LAUNCHED)

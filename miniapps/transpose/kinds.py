@@ -1,11 +1,7 @@
-"""Creates the block or the audit of a problem: of the matrix, or of the Fourier transform.
-
-Only the second loads SciPy.
-"""
+"""Creates a block of a problem: of the matrix, or of the Fourier transform."""
 
 from __future__ import annotations
 
-from miniapps.contract import Block as AnyBlock
 from miniapps.contract import BlockMaker, Index
 from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
@@ -16,7 +12,7 @@ from miniapps.transpose.problem import TransposeProblem
 
 def Block(  # noqa: N802 - what an app exports
     problem: TransposeProblem, layout: Layout, index: Index, device: Device
-) -> AnyBlock:
+) -> TransposeBlock | PencilBlock:
     """A block of columns, or a pencil."""
     return (PencilBlock if problem.fft else TransposeBlock)(problem, layout, index, device)
 
