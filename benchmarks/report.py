@@ -421,7 +421,9 @@ def transposes(results: dict[str, Any]) -> str:
 
 The kernels of [transpose](transpose.md) on one core (`benchmarks/apps/transpose.py`): bytes that a
 kernel must move at least, per second, over those of a triad called in turn with it. *PRK's GB/s*:
-16 bytes per element, of B += A^T and A += 1 on the whole matrix, by `turn` and by NumPy.
+16 bytes per element, of B += A^T and A += 1 on the whole matrix, by `turn` and by NumPy. `take` and
+`add` have a quarter of the matrix, which partly stays in L3, as all does at order 2000: so shares
+may exceed 1.
 
 {table(["order", *sizes], shares)}
 The same rate of whole runs on 2 PEs. C is `benchmarks/apps/transpose.c`, which exchanges with one
