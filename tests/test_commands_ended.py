@@ -129,8 +129,8 @@ def test_a_command_that_is_ended_leaves_nothing(case: str, tmp_path: Path) -> No
         try:
             support.wait_for(command.at_work, shown=command.left)
             command.end(how)
-            status = command.process.wait(kills.LIMIT_S)
-            support.wait_for(lambda: not command.left(), kills.LIMIT_S, command.left)
+            status = command.process.wait(support.ENDING_S)
+            support.wait_for(lambda: not command.left(), support.ENDING_S, command.left)
         finally:
             for pid in command.processes():
                 os.kill(pid, signal.SIGKILL)

@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from miniapps.drivers.file import launch as file_launch
 from miniapps.drivers.job import RunError
 from miniapps.drivers.machine import Reading, disturbance
 from miniapps.workbench import cli, doctor, environment, errors, inherited
-from miniapps.workbench.run import launch, processes
+from miniapps.workbench.run import launch, processes, scratch
 from miniapps.workbench.run.launch import escaped, guarded, reason_in
 from miniapps.workbench.run.output import Hdf5Store
 from miniapps.workbench.run.progress_file import NoProgressFile
@@ -229,6 +230,19 @@ def test_temporary_files_have_names_of_this_programs_own(tmp_path):
     store.clear()
     assert {file.name for file in tmp_path.iterdir()} == theirs
     assert len(aside(tmp_path / ("x" * 255)).name) < 100
+
+
+def test_the_folder_for_temporary_files_is_found_without_a_file(tmp_path, monkeypatch):
+    """Catches Python's test of that folder, whose file stays if the process is killed."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_get_default_tempdir", lambda: pytest.fail("tested"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with scratch.scratch_folder() as folder:
+        assert folder.parent == tmp_path
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
+    with scratch.scratch_folder() as folder:
+        assert folder.parent == Path("/tmp")
 
 
 def test_only_memory_of_mpi_is_removed(tmp_path, monkeypatch):

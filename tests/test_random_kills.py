@@ -41,7 +41,7 @@ from miniapps.workbench.run.progress_file import FORKED
 from miniapps.workbench.run.spec import RunSpec
 
 KILLS = int(os.environ.get("MINIAPPS_KILLS", "5"))  # of each driver
-LIMIT_S = 15.0  # until nothing is left
+LIMIT_S = support.ENDING_S  # until nothing is left
 LASTS_S = 2.5  # a run, about
 EVERY, STEPS = 4, 400
 WORDS = f"run jacobi2d --size 24x20 --time-tile 1 --warmup 0 --steps {STEPS}".split()

@@ -24,6 +24,7 @@ def scratch_folder(
     The shell reads from a pipe that closes when this process has ended. Then it also removes
     ``parts``, files that are not complete. ``ended_s``: until other processes have ended, too.
     """
+    find_temporary_folder()
     folder = Path(tempfile.gettempdir(), f"{prefix}{secrets.token_hex(6)}")
     command = ["/bin/sh", "-c", REMOVE, "sh", str(ended_s), str(folder), *map(str, parts)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as guard:
@@ -33,6 +34,17 @@ def scratch_folder(
         finally:
             shutil.rmtree(folder, ignore_errors=True)
             guard.kill()  # there was no moment at which nobody would have removed the folder
+
+
+def find_temporary_folder() -> None:
+    """Choose the folder for temporary files as Python does, but without a file to test it.
+
+    That file would stay if the process was killed at this moment.
+    """
+    for folder in (os.environ.get("TMPDIR"), "/tmp"):
+        if tempfile.tempdir is None and folder and os.path.isdir(folder):
+            if os.access(folder, os.W_OK | os.X_OK):
+                tempfile.tempdir = os.path.abspath(folder)
 
 
 @contextmanager
