@@ -37,6 +37,14 @@ from miniapps.drivers.audits import Auditor
 from miniapps.drivers.checkpoints import Checkpoints, Part, require_state, words_of_state
 from miniapps.drivers.inbox import Inbox
 from miniapps.drivers.job import Job, RunError, Segment, Store, Watcher
+from miniapps.drivers.lives import (
+    CheckedStepper,
+    EarlyInbox,
+    Lives,
+    exists,
+    outlasts,
+    require_whole,
+)
 from miniapps.drivers.reduction import ADDED, packed_value, result_of
 from miniapps.drivers.shares import Share
 from miniapps.drivers.timing import PELog, Stepper, answer_batches
@@ -73,8 +81,11 @@ class Transport:
         self.runners: dict[Place, Runner] = {}
 
     def connect(self, runners: dict[Place, Runner]) -> None:
-        """Store the runners of this process's blocks."""
+        """Store the runners of this process's places, some of which may have no block yet."""
         self.runners = runners
+
+    def meet(self, runner: Runner) -> None:
+        """Get to know a block that exists for a time and has just been made."""
 
     def post(self, runner: Runner, request: Post | PostSum) -> None:
         """Send a block's messages. Raises MessageError for a message that breaks the contract."""
@@ -94,6 +105,10 @@ class Transport:
     def collect(self, runner: Runner, request: Collect | CollectSum) -> Any:
         """The answer to a Collect; None if messages are missing."""
         return runner.inbox.take(request)
+
+    def wait(self) -> bool:
+        """Wait a little where no block can go on; False if no message can come any more."""
+        return False
 
     def missing(self, runner: Runner) -> list[Edge] | None:
         """The edges whose messages a block waits for; None if its inbox shows them."""
@@ -209,6 +224,32 @@ class Runner:
         return leaving
 
 
+class PlaceRunner(Runner):
+    """Runs the blocks of a place, one after the other, which exist for a time."""
+
+    def __init__(self, place: Place, problem: Any, traced: bool) -> None:
+        self.place, self.problem, self.traced = place, problem, traced
+        self.block: Any = None
+        self.inbox: Any = EarlyInbox(place)
+        self.request: Any = None
+        self.saved: SavedState | None = None
+        self.leaving: list[Departure] = []
+        self.audits: list[AuditedRound] = []
+        self.audit_s: dict[int, float] = {}
+
+    def create(self, block: Any, step: int) -> None:
+        """Run a block from now on, which begins in a step."""
+        block.begins(step)
+        self.block, self.stepper = block, CheckedStepper(block, self.traced, self.problem)
+        self.inbox.meet(block)
+
+    def drop(self) -> None:
+        """Let the block go."""
+        del self.stepper
+        self.block = None
+        self.inbox.leave()
+
+
 class Round(NamedTuple):
     """A round of a phase: its number in the phase, its first step, and how many steps it has."""
 
@@ -246,12 +287,19 @@ class Engine:
         traced: bool = False,
         transport: Transport | None = None,
         auditor: Auditor | None = None,
+        lives: Lives | None = None,
     ) -> None:
-        self.auditor = auditor
+        self.auditor, self.lives = auditor, lives
         self.transport = Transport() if transport is None else transport
         runners = [Runner(block, traced) for block in blocks]
-        self.runners = {runner.place: runner for runner in runners}
-        self.transport.connect(self.runners)
+        self.runners = {runner.place: runner for runner in runners}  # those with a block
+        self.places = self.runners
+        if lives is not None:
+            every = [PlaceRunner(place, lives.problem, traced) for place in lives.places]
+            self.places = {runner.place: runner for runner in every}
+        self.transport.connect(self.places)
+        if lives is not None:
+            self._create(lives, outlasts, lives.start)
 
     @property
     def blocks(self) -> list[Any]:
@@ -271,12 +319,17 @@ class Engine:
             raise RunError(
                 f"step {step}: some blocks report that the run is finished, others do not"
             )
-        return finished.pop()
+        return True in finished
 
     @property
     def first(self) -> Runner:
         """The first block's runner."""
         return next(iter(self.runners.values()))
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the first block reports that the run is finished; False if there is no block."""
+        return bool(self.runners) and self.first.stepper.finished
 
     def play(self, phase: Phase, begun: OnRound = nothing, ended: OnRound = nothing) -> int:
         """Make the rounds of a phase; returns the number of steps made since the run began.
@@ -292,6 +345,7 @@ class Engine:
             for runner in self.runners.values():
                 ended(runner, this)
             number, step = number + 1, step + this.steps
+            self.drop_before(step)
             if finished and phase.may_end:
                 break
         return step
@@ -309,6 +363,8 @@ class Engine:
 
     def _advance(self, step: int, count: int) -> None:
         """Begin a round and answer requests until all blocks have ended it."""
+        if self.lives is not None and step != SETUP:
+            self.begin_lives(self.lives, step, count)
         self.transport.begin()
         for runner in self.runners.values():
             runner.begin(step, count, self.auditor)
@@ -321,9 +377,43 @@ class Engine:
         for runner in self.runners.values():
             runner.end(self.auditor)
 
+    # Blocks that exist for a time -----------------------------------------------------------------
+
+    def begin_lives(self, lives: Lives, step: int, count: int) -> None:
+        """Let the blocks of this process be those of the round of ``count`` steps at ``step``."""
+        require_whole(lives.problem, step, count)
+        self.drop_before(step)
+        self._create(lives, exists, step)
+
+    def _create(self, lives: Lives, there: Callable[[Any, str, int], bool], step: int) -> None:
+        """Make the blocks that are not there and should be."""
+        for place in self.places:
+            if place not in self.runners and there(lives.problem, place[0], step):
+                self.create(lives, place, step)
+
+    def create(self, lives: Lives, place: Place, step: int) -> None:
+        """Make the block of a place, which begins in a step."""
+        runner: Any = self.places[place]
+        runner.create(lives.build(place[1]), step)
+        self.runners[place] = runner
+        self.transport.meet(runner)
+
+    def drop_before(self, step: int) -> None:
+        """Let blocks go that do not exist in the round that begins at ``step``."""
+        if self.lives is None:
+            return
+        for place in [*self.runners]:
+            if not exists(self.lives.problem, place[0], step):
+                self.drop(place)
+
+    def drop(self, place: Place) -> None:
+        """Let the block of a place go."""
+        runner: Any = self.runners.pop(place)
+        runner.drop()
+
     def go_on(self) -> bool:
         """When no block can continue, run batches or a reduction; False if neither is possible."""
-        return self.batch() or self.reduce()
+        return self.batch() or self.reduce() or self.transport.wait()
 
     def batch(self) -> bool:
         """Answer all waiting Batch requests, one call per function; False if there is none."""
@@ -422,7 +512,7 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
             count = partial(_count, job, end)
             phase = Phase(segment.start, segment.stop, count, may_end, segment.number)
             done = engine.play(phase, begun, ended)
-            finished = may_end and engine.first.stepper.finished
+            finished = may_end and engine.is_finished
             if done == segment.stop:
                 take_snapshot(job, engine, log, segment)
                 agreed = not finished and agreements.after(segment, largest, end_after)

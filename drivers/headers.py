@@ -20,6 +20,7 @@ HEAD = struct.Struct("<q56s")  # step, then the part that many messages share
 KIND = struct.Struct("<Iii4xB7s4q")  # phase (CRC-32), sender's rank, tag, axes, dtype, shape
 assert (HEAD.size, KIND.size) == (HEADER_BYTES, 56)
 NO_AXES = (0, 0, 0, 0)
+TAGS = 1 << 15  # of a kind of blocks
 
 
 class Kind(NamedTuple):
@@ -33,15 +34,16 @@ class Kind(NamedTuple):
     nbytes: int
 
 
-def tag_of(edge: Edge) -> int:
+def tag_of(edge: Edge, kind: int = 0) -> int:
     """A tag for an edge of up to three axes; below the 2^15 that MPI guarantees.
 
     Offsets count modulo 32, so edges that differ by a multiple of it must lead to different ranks.
+    ``kind``: the number of the block's kind; tags of further kinds are above that.
     """
     tag = 0
     for offset in edge:
         tag = tag * 32 + (offset + 16) % 32
-    return tag
+    return tag + kind * TAGS
 
 
 @cache

@@ -136,6 +136,12 @@ class Job(Generic[Own]):
         app = apps.load(self.app)
         return app.Block(self.problem, self.layout, index, device.get(self.device))
 
+    def lasting_blocks(self) -> list[Any]:
+        """Create all blocks; none if they exist for a time: `drivers.lives` has those made."""
+        if self.problem.kinds_at(0) is not None:
+            return []
+        return [self.build(index) for _, index in self.layout.numbers]
+
     def new_audit(self) -> BaseAudit | None:
         """An audit of the run, the same in every process; None if the run is not audited."""
         if self.audit is None:

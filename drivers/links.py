@@ -18,12 +18,16 @@ class Link:
     """One edge of this rank's block: the messages to and from the neighbour there.
 
     Messages of an edge arrive in the order in which they were sent. A transport defines `arrived`,
-    `_body`, `_kept` and `_left`, and sends.
+    `ready`, `_body` and `_kept`, and sends. ``kinds``: numbers of the kinds of this block and of
+    the neighbour, as a rank may have a block of each.
     """
 
-    def __init__(self, own_rank: int, edge: Edge, peer: Peer, rank: int) -> None:
+    def __init__(
+        self, own_rank: int, edge: Edge, peer: Peer, rank: int, kinds: tuple[int, int] = (0, 0)
+    ) -> None:
         self.own_rank, self.edge, self.rank = own_rank, edge, rank
-        self.send_tag, self.receive_tag = tag_of(peer.edge), tag_of(edge)
+        own, other = kinds
+        self.send_tag, self.receive_tag = tag_of(peer.edge, other), tag_of(edge, own)
         self.waits = False  # in `receive`; read by another thread
         self.early: dict[Message, Any] = {}  # came before the block asked for them
 
@@ -34,6 +38,17 @@ class Link:
     def arrived(self) -> Any:
         """Wait for the next message; returns memory that begins with its header."""
         raise NotImplementedError
+
+    def ready(self) -> bool:
+        """Whether the next message has arrived, for which `arrived` need not wait."""
+        raise NotImplementedError
+
+    def has(self, step: int, code: int) -> bool:
+        """Whether this edge's message of a step and phase has arrived. Raises as `receive`."""
+        while (step, code) not in self.early and self.ready():
+            came, body = self._next(step)
+            self._keep(step, came, body)
+        return (step, code) in self.early
 
     def _write_head(self, buffer: Any, step: int, code: int, message: Any) -> None:
         """Write the header of the message that follows it in the buffer."""
@@ -48,19 +63,27 @@ class Link:
         wanted = step, code
         while wanted not in self.early:
             self.waits = True
-            memory = self.arrived()
-            self.waits = False
-            came, packed = HEAD.unpack_from(memory)
-            kind = read_kind(packed)
-            if kind.rank != self.rank or came != step or kind.tag != self.receive_tag:
-                self._refuse(step, came, kind.rank, kind.tag)
-            if kind.code == code:
-                return self._body(kind.nbytes, kind.shape, kind.dtype)
-            if (came, kind.code) in self.early:
-                raise MessageError(f"edge {self.edge}: a message of step {step} arrived twice")
-            body = self._body(kind.nbytes, kind.shape, kind.dtype)
-            self.early[came, kind.code] = self._kept(body)
+            came, body = self._next(step)
+            if came == code:
+                return body
+            self._keep(step, came, body)
         return self.early.pop(wanted)
+
+    def _next(self, step: int) -> tuple[int, Any]:
+        """Wait for the next message, which must be of a step; returns its phase, and the array."""
+        memory = self.arrived()
+        self.waits = False
+        came, packed = HEAD.unpack_from(memory)
+        kind = read_kind(packed)
+        if kind.rank != self.rank or came != step or kind.tag != self.receive_tag:
+            self._refuse(step, came, kind.rank, kind.tag)
+        return kind.code, self._body(kind.nbytes, kind.shape, kind.dtype)
+
+    def _keep(self, step: int, code: int, body: Any) -> None:
+        """Keep a message for later. Raises MessageError if there is one."""
+        if (step, code) in self.early:
+            raise MessageError(f"edge {self.edge}: a message of step {step} arrived twice")
+        self.early[step, code] = self._kept(body)
 
     def _refuse(self, step: int, came: int, sender: int, tag: int) -> None:
         """Raise MessageError for a message that must not arrive before the expected one."""

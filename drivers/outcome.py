@@ -106,9 +106,12 @@ class Part(NamedTuple):
 
     @classmethod
     def of(cls, job: Job, runners: Iterable[Runner], log: PELog, jit_s: float) -> Part:
-        """The part of a PE with the runners of these finished blocks; there may be none."""
+        """The part of a PE with the runners of these finished blocks; there may be none.
+
+        A runner whose block has ended earlier has audits only.
+        """
         runners = list(runners)
-        blocks = [runner.block for runner in runners]
+        blocks = [runner.block for runner in runners if runner.block is not None]
         audits = audit.joined(_taken(runner.audits for runner in runners))
         audit_s = Counter[int]()
         for runner in runners:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from time import perf_counter, sleep
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -27,6 +29,7 @@ from miniapps.drivers.engine import Engine, Runner, Transport, run_phases, write
 from miniapps.drivers.headers import phase_code
 from miniapps.drivers.job import Job, RunError, Watcher
 from miniapps.drivers.links import Link
+from miniapps.drivers.lives import Lives
 from miniapps.drivers.outcome import Part
 
 
@@ -70,6 +73,7 @@ class RankTransport(Transport):
         super().__init__()
         self.rank, self.layout, self.direct = rank, layout, direct
         self.links: dict[Edge, Link] = {}  # to other ranks
+        self.kinds = list(layout.counts())
 
     def link(self, runner: Runner, edge: Edge, peer: Peer, rank: int) -> Link:
         """A link from a block's edge to its neighbour on another rank."""
@@ -82,25 +86,33 @@ class RankTransport(Transport):
         """
         super().connect(runners)
         (runner,) = runners.values()
+        self.links = self.links_of(runner)
+
+    def links_of(self, runner: Runner) -> dict[Edge, Link]:
+        """Links to the neighbours of a block on other ranks."""
+        found = {}
         for edge, peer in runner.block.neighbors.items():
             rank = self.layout.home(*peer.place)
             if rank != self.rank:
-                self.links[edge] = self.link(runner, edge, peer, rank)
-        tags = {(link.rank, link.receive_tag) for link in self.links.values()}
-        if len(tags) < len(self.links):
+                found[edge] = self.link(runner, edge, peer, rank)
+        tags = {(link.rank, link.receive_tag) for link in found.values()}
+        if len(tags) < len(found):
             raise MessageError("two edges to one rank differ by a multiple of 32: one tag for both")
+        return found
+
+    def kinds_of(self, runner: Runner, peer: Peer) -> tuple[int, int]:
+        """The numbers of the kinds of a block and of a neighbour."""
+        return self.kinds.index(runner.block.kind), self.kinds.index(peer.kind)
 
     def post(self, runner: Runner, request: Post | PostSum) -> None:
         """Send messages in host memory, and queue messages on the device for `flush`."""
         step, code = runner.inbox.step, phase_code(request.phase, type(request) is PostSum)
-        links, neighbors, put = self.links, runner.block.neighbors, runner.inbox.deliver
+        links, neighbors = self.links, runner.block.neighbors
         staged: list[tuple[Any, Any]] = []
         for edge, message in checked_messages(request).items():
             link = links.get(edge)
-            if link is None and type(request) is Post:  # an edge to the block itself
-                put(step, request.phase, neighbors[edge][2], runner.place, message)
-            elif link is None:
-                runner.inbox.add(step, request.phase, (neighbors[edge][2],), message)
+            if link is None:  # an edge to a block of this rank
+                self.deliver(runner, neighbors[edge], request, message)
             elif isinstance(message, np.ndarray):
                 link.send(step, code, request.messages[edge])  # with space for the header
             else:
@@ -149,6 +161,74 @@ class RankTransport(Transport):
             link.close()
 
 
+class OfPlaces(RankTransport):
+    """Moves the messages of several blocks of a rank, which exist for a time.
+
+    A rank has one block of each kind at most, so a kind and an edge name a receiver there. The
+    links of a place are kept from its first block on, as a message for its next block may come
+    early. A driver derives its transport from this and its own.
+    """
+
+    SPIN_S, PAUSE, LONGEST_S = 1e-4, 0.1, 1e-3  # look; then pause, a share of the time so far
+
+    def connect(self, runners: dict[Place, Runner]) -> None:
+        """Get to know the places."""
+        Transport.connect(self, runners)
+        kinds = [kind for kind, _ in runners]
+        if len({*kinds}) < len(kinds):
+            raise RunError(f"rank {self.rank} has several blocks of one kind: {', '.join(kinds)}")
+        self.of: dict[Place, dict[Edge, Link]] = {}
+        self.idle_since = 0.0
+
+    def meet(self, runner: Runner) -> None:
+        """Make the links of a place when its first block is made."""
+        if runner.place not in self.of:
+            self.of[runner.place] = self.links_of(runner)
+
+    def post(self, runner: Runner, request: Post | PostSum) -> None:
+        """Send a block's messages."""
+        self.links = self.of[runner.place]
+        super().post(runner, request)
+
+    def collect(self, runner: Runner, request: Collect | CollectSum) -> Any:
+        """The answer to a Collect; None if messages are missing."""
+        step, code = runner.inbox.step, phase_code(request.phase, summed=False)
+        links = self.links = self.of[runner.place]
+        if not all([links[edge].has(step, code) for edge in request.edges if edge in links]):
+            return None
+        answer = super().collect(runner, request)
+        if answer is not None:
+            self.idle_since = 0.0
+        return answer
+
+    def missing(self, runner: Runner) -> list[Edge] | None:
+        """None: all edges of a Collect are shown until every message has come."""
+        return None
+
+    def wait(self) -> bool:
+        """Look again, after a pause that grows; messages of other ranks may be on their way."""
+        now = perf_counter()
+        self.idle_since = self.idle_since or now
+        waited = now - self.idle_since
+        if waited < self.SPIN_S:
+            os.sched_yield()
+        else:
+            sleep(min(self.PAUSE * waited, self.LONGEST_S))
+        return any(self.of[place] for place, runner in self.runners.items() if runner.request)
+
+    def begin(self) -> None:
+        """Begin a round. Raises MessageError if a block has not collected a message."""
+        for links in self.of.values():
+            self.links = links
+            super().begin()
+
+    def close(self) -> None:
+        """End all communication."""
+        for links in self.of.values():
+            self.links = links
+            super().close()
+
+
 Ranks = TypeVar("Ranks", bound=RankTransport)
 
 
@@ -167,7 +247,7 @@ def run_block(
     transport_of: Callable[[Job[Any]], Ranks],
     watcher: Watcher,
 ) -> tuple[Ran, Ranks]:
-    """Run this rank's block; returns what was measured, and the transport.
+    """Run this rank's blocks; returns what was measured, and the transport.
 
     ``local_rank``: the number of this rank on its host. Raises RunError unless all ranks have been
     started for this job.
@@ -181,11 +261,13 @@ def run_block(
     job.take_device(local_rank)
     jit_s = job.compile()
     transport = transport_of(job)
-    block = job.build(job.layout.indices()[group.rank])
-    engine = Engine([block], job.traced, transport, Auditor.of(job))
+    here = [place for place in job.layout.numbers if job.layout.home(*place) == group.rank]
+    lives = Lives.of(job, here)
+    blocks = [job.build(index) for _, index in here] if lives is None else []
+    engine = Engine(blocks, job.traced, transport, Auditor.of(job), lives)
     log, end = run_phases(job, engine, group.rank, watcher)
-    store_in_turn(group, job, block)
-    parts = group.gather(Part.of(job, engine.runners.values(), log, jit_s))
+    store_in_turn(group, job, engine.blocks)
+    parts = group.gather(Part.of(job, engine.places.values(), log, jit_s))
     return Ran(job, parts, end), transport
 
 
@@ -195,12 +277,12 @@ def started_on(asked: int | None, ranks: int) -> str:
     return f"asked for {asked} ranks, started on {ranks}{alone if ranks == 1 else ''}"
 
 
-def store_in_turn(group: Group, job: Job[Any], block: Any) -> None:
+def store_in_turn(group: Group, job: Job[Any], blocks: list[Any]) -> None:
     """Write the final state, one rank after the other, so that no rank holds all of it."""
     if job.store is None:
         return
     created = bool(group.rank) and group.recv(source=group.rank - 1)
-    created = write_state(job.store, [block], created)
+    created = write_state(job.store, blocks, created)
     if group.rank + 1 < group.size:
         group.send(created, group.rank + 1)
     group.Barrier()

@@ -10,6 +10,7 @@ from miniapps.drivers.audits import Auditor
 from miniapps.drivers.descriptor import Driver
 from miniapps.drivers.engine import Engine, run_phases, write_state
 from miniapps.drivers.job import Job, Watcher
+from miniapps.drivers.lives import Lives
 from miniapps.drivers.outcome import Part, Report, joined
 
 DRIVER = Driver(
@@ -29,12 +30,12 @@ def run(job: Job, report: Report, watcher: Watcher) -> int:
     """Run a job on this process and report its outcome; returns the exit status."""
     job.take_device(0)
     jit_s = job.compile()
-    blocks = [job.build(index) for _, index in job.layout.numbers]
-    engine = Engine(blocks, job.traced, auditor=Auditor.of(job))
+    lives = Lives.of(job, job.layout.numbers)
+    engine = Engine(job.lasting_blocks(), job.traced, auditor=Auditor.of(job), lives=lives)
     log, end = run_phases(job, engine, 0, watcher)
     if job.store is not None:
         write_state(job.store, engine.blocks, False)
-    return report(joined(job, [Part.of(job, engine.runners.values(), log, jit_s)], end, {}, PATH))
+    return report(joined(job, [Part.of(job, engine.places.values(), log, jit_s)], end, {}, PATH))
 
 
 def fail(status: int) -> None:

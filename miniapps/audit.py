@@ -9,7 +9,7 @@ of any size are audited. docs/validation.md describes what audits can see.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from types import ModuleType
@@ -176,7 +176,7 @@ def checks_of(
 
     ``rounds`` as of `joined`.
     """
-    lost = missing(rounds, plan.due(asked, steps), layout)
+    lost = missing(rounds, plan.due(asked, steps), layout, problem.kinds_at)
     different = sum(part.sent != part.got for part in rounds)
     hashes = measures[HASHES].value + (text_of(measures[WORDS].value) != state_hash)
     checks = [
@@ -195,9 +195,21 @@ def checks_of(
     return [*checks, *worst(check for some in found for check in some)]
 
 
-def missing(rounds: Iterable[AuditedRound], due: set[int], layout: Layout) -> set[int]:
-    """The steps ``due`` whose round was not audited, or not in every block."""
-    whole = [part for part in rounds if part.blocks == len(layout.numbers)]
+def missing(
+    rounds: Iterable[AuditedRound],
+    due: set[int],
+    layout: Layout,
+    kinds_at: Callable[[int], frozenset[str] | None] = lambda step: None,
+) -> set[int]:
+    """The steps ``due`` whose round was not audited, or not in every block that exists then."""
+
+    def blocks(step: int) -> int:
+        kinds = kinds_at(step)
+        if kinds is None:
+            return len(layout.numbers)
+        return sum(count for kind, count in layout.counts().items() if kind in kinds)
+
+    whole = [part for part in rounds if part.blocks == blocks(part.step)]
     return {step for step in due if not any(p.step <= step < p.step + p.count for p in whole)}
 
 

@@ -123,6 +123,14 @@ class BaseProblem:
         """The number of time steps that a block may take in a round that begins at ``step``."""
         return 1
 
+    def kinds_at(self, step: int) -> frozenset[str] | None:
+        """The kinds of blocks that exist in a step; None: all exist in all steps.
+
+        Those of step -1 have a setup. All processes must find the same. A kind that ends in one
+        step cannot exist in the next one; a later one can have it again, with new blocks.
+        """
+        return None
+
     def may_finish(self, step: int) -> bool:
         """Whether blocks may report after step ``step`` that the whole run is finished.
 

@@ -24,10 +24,12 @@ from miniapps.contract import (
 )
 from miniapps.drivers.charm import CharmOptions
 from miniapps.drivers.charm.loads import Entry
+from miniapps.drivers.charm.mail import Route
 from miniapps.drivers.charm.pe import PE
-from miniapps.drivers.engine import Runner
+from miniapps.drivers.engine import PlaceRunner, Runner
 from miniapps.drivers.exits import error_of
 from miniapps.drivers.job import Job, Segment
+from miniapps.drivers.lives import exists, outlasts, require_whole
 from miniapps.drivers.reduction import ADDED, packed_value, result_of
 
 EMPTY = (pickle.dumps(({}, [])), None)  # a message without arguments, packed once
@@ -38,10 +40,24 @@ class Routed(Runner):
 
     def __init__(self, block: Any, numbers: dict[Place, int], traced: bool) -> None:
         super().__init__(block, traced)
-        self.routes = {
-            edge: (peer.kind, numbers[peer.place], peer.edge)
-            for edge, peer in block.neighbors.items()
-        }
+        self.routes = routes_of(block, numbers)
+
+
+class RoutedPlace(PlaceRunner):
+    """The same, of blocks that exist for a time."""
+
+    routes: dict[Any, Route] = {}
+
+    def create_for(self, job: Job[CharmOptions], step: int) -> None:
+        """Make the block of this place, which begins in a step."""
+        self.create(job.build(self.place[1]), step)
+        self.routes = routes_of(self.block, job.layout.numbers)
+
+
+def routes_of(block: Any, numbers: dict[Place, int]) -> dict[Any, Route]:
+    """By edge, the chare at its other end."""
+    neighbors = block.neighbors.items()
+    return {edge: (peer.kind, numbers[peer.place], peer.edge) for edge, peer in neighbors}
 
 
 class BlockChare(Chare):
@@ -54,14 +70,18 @@ class BlockChare(Chare):
     def __init__(self, pes: Any, place: Place) -> None:
         self.pes, self.place = pes, place
         (self.number,) = self.thisIndex
+        self.retired = False  # the run is over
+        job = self.job
+        self.for_a_time = job.problem.kinds_at(0) is not None  # there is no block in some steps
         with self.pe.guard():
-            self.block = self.job.build(place[1])
-        numbers = self.job.layout.numbers
-        self.runner = Routed(self.block, numbers, self.job.traced)
-        self.runner.saved = self.job.saved_for(place)
-        self.pe.mail.equip(self.runner)
-        if self.job.options.lb_period:
-            self.runner.stepper.launch_alone()
+            if self.for_a_time:
+                self.runner: Any = RoutedPlace(place, job.problem, job.traced)
+                if outlasts(job.problem, place[0], job.start):
+                    self.runner.create_for(job, job.start)
+            else:
+                self.runner = Routed(job.build(place[1]), job.layout.numbers, job.traced)
+            self.runner.saved = job.saved_for(place)
+            self.equip()
         self.home = charm.myPe()
         self.entry: Entry | None = None  # of this chare in the runtime's table of loads
         self.waiting: Collect | CollectSum | None = None  # the Collect whose messages are missing
@@ -73,6 +93,13 @@ class BlockChare(Chare):
         self.count = 0  # steps of the round
         self.begun = False  # whether the round has begun
 
+    def equip(self) -> None:
+        """Prepare the block, if there is one, for the PE where it is now."""
+        if self.block is not None:
+            self.pe.mail.equip(self.runner)
+            if self.job.options.lb_period:
+                self.runner.stepper.launch_alone()
+
     def start(self, segment: Segment, timed: bool, done: Future) -> None:
         """Prepare the rounds of a segment. The work begins in another message.
 
@@ -80,7 +107,7 @@ class BlockChare(Chare):
         """
         self.segment, self.step, self.at = segment, segment.start, segment.number
         self.timed, self.done = timed, done
-        if timed and segment.number and self.runner.stepper.finished:
+        if timed and segment.number and self.finished:
             self.make_no_more()
         self.wake_up()
 
@@ -111,11 +138,12 @@ class BlockChare(Chare):
 
     def resumeFromSync(self) -> None:  # noqa: N802 - the runtime's name
         """Continue after load balancing, perhaps on another PE."""
-        if self.block is None:
+        if self.retired:
             return
         moved, self.home = self.home != charm.myPe(), charm.myPe()
-        self.pe.balanced(self.step, moved)
-        self.pe.mail.equip(self.runner)
+        self.pe.balanced(self.step, moved and self.block is not None)
+        if self.block is not None:
+            self.pe.mail.equip(self.runner)
         if len(self.pe.arrays) > 1:
             where = np.zeros(len(self.pe.where), np.int64)
             where[self.number] = 1 + self.home
@@ -125,13 +153,23 @@ class BlockChare(Chare):
 
     def retire(self) -> None:
         """Release the block after the run; the chare itself cannot be removed."""
-        self.block = None
+        self.retired = True
         del self.runner
 
     @property
     def pe(self) -> PE:
         """The PE on which the block lives now."""
         return charm.groups[self.pes.gid]
+
+    @property
+    def block(self) -> Any:
+        """The block; None where it does not exist now."""
+        return None if self.retired else self.runner.block
+
+    @property
+    def finished(self) -> bool:
+        """Whether the block reports that the run is finished."""
+        return self.block is not None and self.runner.stepper.finished
 
     @property
     def job(self) -> Job[CharmOptions]:
@@ -194,21 +232,52 @@ class BlockChare(Chare):
                 answer, self.answer, self.answered = self.answer, None, False
                 runner.answer(answer)
             elif not self.begun:
+                if self.for_a_time and not self.is_there(pe):
+                    return
                 self.begin(pe)
             self.serve(pe)
-            if pe.job.options.lb_period:
+            if pe.job.options.lb_period and self.block is not None:
                 self.block.device.synchronize()  # else its work counts as load of another chare
         except BaseException as raised:
             pe.give_up(error_of(raised))
 
+    def is_there(self, pe: PE) -> bool:
+        """Go on to a round in which there is a block; False if something else is to be done first.
+
+        Rounds without a block are passed here, so that they cost a chare nothing more.
+        """
+        problem, kind = pe.job.problem, self.place[0]
+        while self.block is None and (self.step == SETUP or not exists(problem, kind, self.step)):
+            before, self.count = self.step, self.steps_of_round(pe)
+            self.step, self.at = before + self.count, self.at + 1
+            if self.is_due(pe, before) or self.step == self.segment.stop:
+                self.resume()
+                return False
+        if self.block is None:
+            self.runner.create_for(pe.job, self.step)
+            self.equip()
+        if self.step != SETUP:
+            require_whole(problem, self.step, self.steps_of_round(pe))
+        return True
+
+    def steps_of_round(self, pe: PE) -> int:
+        """The number of steps of the round that begins now; the setup counts as one."""
+        if self.step == SETUP:
+            return -SETUP
+        return pe.job.count(self.step, self.segment.end)
+
+    def is_due(self, pe: PE, before: int) -> bool:
+        """Whether the load is balanced before the next round, after that at step ``before``."""
+        ends = self.step == self.segment.end
+        self.due = self.timed and not ends and pe.job.options.due(before, self.step)
+        return self.due
+
     def begin(self, pe: PE) -> None:
         """Begin the setup, or the next round."""
         self.begun = True
-        if self.step == SETUP:
-            self.count = -SETUP
-        else:
+        self.count = self.steps_of_round(pe)
+        if self.step != SETUP:
             pe.note_begin(self.step)
-            self.count = pe.job.count(self.step, self.segment.end)
         self.runner.begin(self.step, self.count, pe.auditor)
 
     def serve(self, pe: PE) -> None:
@@ -239,12 +308,12 @@ class BlockChare(Chare):
         pe.log.add(self.number, self.at - 1, self.runner.stepper)
         if self.runner.stepper.finished and self.timed:
             self.make_no_more()
-        ends = self.step == self.segment.end
-        self.due = self.timed and not ends and pe.job.options.due(before, self.step)
-        if self.step < self.segment.stop and self.due:
+        if self.for_a_time and not exists(pe.job.problem, self.place[0], self.step):
+            self.runner.drop()
+        if self.is_due(pe, before) and self.step < self.segment.stop:
             self.balance(pe)
             return
-        if self.step < self.segment.stop:
+        if self.step < self.segment.stop and not self.for_a_time:
             self.begin(pe)
             runner = self.runner
             request = runner.request
@@ -277,7 +346,8 @@ class BlockChare(Chare):
     def end_segment(self) -> None:
         """Report that the block has made its steps."""
         self.pe.mail.send_staged(self.runner)
-        self.block.device.synchronize()
+        if self.block is not None:
+            self.block.device.synchronize()
         if self.timed:
             self.runner.inbox.advance(self.step)  # raises MessageError if messages are left
         self.contribute(self.step, Reducer.max, self.done)

@@ -158,6 +158,10 @@ class PE(Chare):
         """The chares on this PE, of all kinds."""
         return chain.from_iterable(family.values() for family in self.here.values())
 
+    def blocks(self) -> Iterator[Any]:
+        """Their blocks, of those that have one now."""
+        return (chare.block for chare in self.chares() if chare.block is not None)
+
     # Runs that are over ---------------------------------------------------------------------------
 
     def retire(self) -> None:
@@ -258,7 +262,7 @@ class PE(Chare):
     def start_log(self) -> None:
         """Discard the timings of the warm-up and set the time origin to now."""
         if self.job.checkpoint_async and not self.checkpoint.room:
-            self.checkpoint.make_room(chare.block for chare in self.chares())
+            self.checkpoint.make_room(self.blocks())
         self.log.start()
         for chare in self.chares():
             chare.runner.forget_audits(chare.step)
@@ -275,7 +279,7 @@ class PE(Chare):
         with self.guard():
             runners = (chare.runner for chare in self.chares())
             end_s = self.log.rested(audits_before(runners, segment.stop))
-            self.job.keep(charm.myPe(), segment, (chare.block for chare in self.chares()))
+            self.job.keep(charm.myPe(), segment, self.blocks())
             self.reduce(latest, end_s, Reducer.max)
 
     def end_after(self, step: int) -> None:
@@ -293,9 +297,8 @@ class PE(Chare):
     def take_checkpoint(self, behind: bool) -> bool:
         """Take what is to be written; returns whether blocks report that the run is finished."""
         with self.guard():
-            chares = [*self.chares()]
-            self.checkpoint.take((chare.block for chare in chares), behind)
-        return any(chare.runner.stepper.finished for chare in chares)
+            self.checkpoint.take(self.blocks(), behind)
+        return any(chare.finished for chare in self.chares())
 
     def do_for_checkpoint(self, task: str, given: tuple[Any, ...]) -> None:
         """Begin a task for a checkpoint."""
@@ -315,7 +318,7 @@ class PE(Chare):
     def words(self) -> np.ndarray:
         """The share of this PE's blocks in the state hash."""
         with self.guard():
-            words = words_of_state(chare.block for chare in self.chares())
+            words = words_of_state(self.blocks())
         return words
 
     def go_on(self, end_s: float, checkpoint: bool) -> None:
@@ -350,7 +353,7 @@ class PE(Chare):
     def store(self, store: Store, made: bool) -> bool:
         """Write the blocks of this PE, which may have none; returns whether the store exists."""
         with self.guard():
-            made = write_state(store, (chare.block for chare in self.chares()), made)
+            made = write_state(store, self.blocks(), made)
         return made
 
 

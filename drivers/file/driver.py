@@ -23,7 +23,7 @@ from miniapps.drivers.file.group import Group
 from miniapps.drivers.file.links import Folder, Link
 from miniapps.drivers.job import Job, RunError, Watcher
 from miniapps.drivers.outcome import Report, joined
-from miniapps.drivers.ranks import RankTransport, run_block
+from miniapps.drivers.ranks import OfPlaces, RankTransport, run_block
 
 PATH = "staged", "files hold no device memory"  # how messages that lie on a GPU travel
 STEP = "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"  # they name a Slurm step
@@ -41,7 +41,8 @@ class Ranks(RankTransport):
     def link(self, runner: Runner, edge: Edge, peer: Peer, rank: int) -> Link:
         """A link to a neighbour on another rank."""
         assert self.group.folder is not None
-        return Link(self.group.folder, self.run, self.rank, edge, peer, rank)
+        kinds = self.kinds_of(runner, peer)
+        return Link(self.group.folder, self.run, self.rank, edge, peer, rank, kinds)
 
     def all_reduce(self, value: Any, op: str) -> Any:
         """Combine the values of all ranks."""
@@ -54,6 +55,22 @@ class Ranks(RankTransport):
     def gather(self, value: Any) -> list[Any] | None:
         """The values of all ranks, on rank 0."""
         return self.group.gather(value)
+
+
+class RanksOfPlaces(OfPlaces, Ranks):
+    """The same for blocks that exist for a time."""
+
+    def wait(self) -> bool:
+        """Look again after a pause. Raises RunError if the run has been ended."""
+        if self.group.folder is not None:
+            self.group.folder.require()
+        return super().wait()
+
+
+def transport(group: Group, run: int, job: Job[FileOptions]) -> Ranks:
+    """The transport of a rank."""
+    exist_for_a_time = job.problem.kinds_at(0) is not None
+    return (RanksOfPlaces if exist_for_a_time else Ranks)(group, run, job)
 
 
 def run(job: Job[FileOptions], report: Report, watcher: Watcher) -> int:
@@ -75,7 +92,7 @@ def _run(group: Group, number: int, job: Job[FileOptions], report: Report, watch
     """Run a job, which has a number among those of this launch."""
     local = os.environ.get(launch.LOCAL_RANK) or os.environ.get("SLURM_LOCALID")
     local_rank = group.rank if local is None else int(local)
-    ran, _ = run_block(job, group, local_rank, partial(Ranks, group, number), watcher)
+    ran, _ = run_block(job, group, local_rank, partial(transport, group, number), watcher)
     if ran.parts is None:
         return 0
     return report(joined(ran.job, ran.parts, ran.end, {}, PATH, unusual_path(job.options)))

@@ -117,9 +117,16 @@ class Link(links.Link):
     """One edge of this rank's block: a message of it has the name of its receiver and number."""
 
     def __init__(
-        self, folder: Folder, run: int, own_rank: int, edge: Edge, peer: Peer, rank: int
+        self,
+        folder: Folder,
+        run: int,
+        own_rank: int,
+        edge: Edge,
+        peer: Peer,
+        rank: int,
+        kinds: tuple[int, int] = (0, 0),
     ) -> None:
-        super().__init__(own_rank, edge, peer, rank)
+        super().__init__(own_rank, edge, peer, rank, kinds)
         self.folder = folder
         self.to, self.mine = f"{run}-{rank}-{self.send_tag}", f"{run}-{own_rank}-{self.receive_tag}"
         self.sent = self.received = 0
@@ -132,6 +139,10 @@ class Link(links.Link):
         self._write_head(buffer, step, code, array)
         self.folder.put(f"{self.to}-{self.sent}", buffer)
         self.sent += 1
+
+    def ready(self) -> bool:
+        """Whether the file of the next message is there."""
+        return self.folder.has(f"{self.mine}-{self.received}")
 
     def arrived(self) -> np.ndarray:
         """Wait for the next file; returns its contents."""

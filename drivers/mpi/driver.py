@@ -17,12 +17,13 @@ from mpi4py import MPI
 
 from miniapps.contract import Edge, Peer
 from miniapps.drivers.engine import Runner
+from miniapps.drivers.headers import TAGS
 from miniapps.drivers.job import Job, RunError, Watcher
 from miniapps.drivers.mpi import RankOptions, around
 from miniapps.drivers.mpi.gpu_aware import gpu_aware
 from miniapps.drivers.mpi.links import DeviceLink, Link
 from miniapps.drivers.outcome import Report, joined
-from miniapps.drivers.ranks import RankTransport, run_block, started_on
+from miniapps.drivers.ranks import OfPlaces, RankTransport, run_block, started_on
 from miniapps.drivers.reduction import packed_value, result_of
 
 OPS = {"sum": MPI.SUM, "min": MPI.MIN, "max": MPI.MAX}
@@ -38,9 +39,10 @@ class Ranks(RankTransport):
 
     def link(self, runner: Runner, edge: Edge, peer: Peer, rank: int) -> Link:
         """A link that has posted its receive."""
+        kinds = self.kinds_of(runner, peer)
         if self.direct:
-            return DeviceLink(self.comm, edge, peer, rank, runner.block.device)
-        return Link(self.comm, edge, peer, rank)
+            return DeviceLink(self.comm, edge, peer, rank, runner.block.device, kinds)
+        return Link(self.comm, edge, peer, rank, kinds)
 
     def all_reduce(self, value: Any, op: str) -> Any:
         """Combine the values of all ranks."""
@@ -56,6 +58,19 @@ class Ranks(RankTransport):
         """The values of all ranks, on rank 0."""
         found: list[Any] | None = self.comm.gather(value)
         return found
+
+
+class RanksOfPlaces(OfPlaces, Ranks):
+    """The same for blocks that exist for a time."""
+
+
+def transport(comm: MPI.Comm, job: Job[RankOptions]) -> Ranks:
+    """The transport of a rank. Raises RunError if MPI has too few tags for the kinds of blocks."""
+    kinds, largest = len(job.layout.counts()), comm.Get_attr(MPI.TAG_UB) or TAGS - 1
+    if kinds * TAGS > largest + 1:
+        raise RunError(f"this MPI library has tags up to {largest}, too few for {kinds} kinds")
+    exist_for_a_time = job.problem.kinds_at(0) is not None
+    return (RanksOfPlaces if exist_for_a_time else Ranks)(comm, job)
 
 
 def device_path(comm: MPI.Comm, job: Job[RankOptions]) -> tuple[bool, str]:
@@ -76,11 +91,11 @@ def run(job: Job[RankOptions], report: Report, watcher: Watcher) -> int:
     if launcher is not None and launcher.size not in (None, comm.size):
         raise RunError(started_on(launcher.size, comm.size))
     local_rank = comm.Split_type(MPI.COMM_TYPE_SHARED).rank
-    ran, transport = run_block(job, comm, local_rank, partial(Ranks, comm), watcher)
+    ran, used = run_block(job, comm, local_rank, partial(transport, comm), watcher)
     if ran.parts is None:
         return 0
     library = MPI.Get_library_version().splitlines()[0].strip()
-    path = ("gpu-aware" if transport.direct else "staged"), transport.why
+    path = ("gpu-aware" if used.direct else "staged"), used.why
     return report(joined(ran.job, ran.parts, ran.end, {"mpi": library}, path))
 
 

@@ -42,8 +42,10 @@ class Link(links.Link):
     fits, and the rest.
     """
 
-    def __init__(self, comm: MPI.Comm, edge: Edge, peer: Peer, rank: int) -> None:
-        super().__init__(comm.rank, edge, peer, rank)
+    def __init__(
+        self, comm: MPI.Comm, edge: Edge, peer: Peer, rank: int, kinds: tuple[int, int] = (0, 0)
+    ) -> None:
+        super().__init__(comm.rank, edge, peer, rank, kinds)
         self.comm = comm
         self.send_capacity = FIRST_CAPACITY
         self.sending: deque[tuple[MPI.Request, np.ndarray]] = deque()
@@ -80,6 +82,10 @@ class Link(links.Link):
 
     def _isend(self, part: Any) -> None:
         self.sending.append((self.comm.Isend(part, self.rank, self.send_tag), part))
+
+    def ready(self) -> bool:
+        """Whether the posted receive has completed."""
+        return self.receives[0].request.Test()
 
     def arrived(self) -> memoryview:
         """Wait for the next message, or its first part; returns what was posted for it."""
@@ -138,8 +144,16 @@ class DeviceLink(Link):
     A header cannot be written there without a copy, so it is sent first, in a message of its own.
     """
 
-    def __init__(self, comm: MPI.Comm, edge: Edge, peer: Peer, rank: int, device: Buffers) -> None:
-        super().__init__(comm, edge, peer, rank)
+    def __init__(
+        self,
+        comm: MPI.Comm,
+        edge: Edge,
+        peer: Peer,
+        rank: int,
+        device: Buffers,
+        kinds: tuple[int, int] = (0, 0),
+    ) -> None:
+        super().__init__(comm, edge, peer, rank, kinds)
         self.device = device
 
     def send(self, step: int, code: int, array: Any) -> None:

@@ -38,6 +38,7 @@ from miniapps.drivers.engine import (
     write_state,
 )
 from miniapps.drivers.job import Job, RunError, Watcher
+from miniapps.drivers.lives import Lives, exists, require_whole
 from miniapps.drivers.orders import Order, Scheduled, order_of
 from miniapps.drivers.outcome import Part, Report, joined
 from miniapps.drivers.schedule import Event, read_schedule
@@ -113,14 +114,15 @@ class SimEngine(Engine):
         transport: Network | None = None,
         order: Order | None = None,
         auditor: Auditor | None = None,
+        lives: Lives | None = None,
     ) -> None:
-        super().__init__(blocks, traced, transport or Network(), auditor)
+        super().__init__(blocks, traced, transport or Network(), auditor, lives)
         self.transport.send = self.send
         self.order = order or Order()
         self.events: dict[Event, tuple[Any, ...]] = self.order.table()
         self.kinds = Counter(place[0] for place in self.runners)
         self.reducing = Counter[str]()  # blocks of each kind that have reached an AllReduce
-        self.answers = dict.fromkeys(self.runners, 0)  # that each block got in its round
+        self.answers = dict.fromkeys(self.places, 0)  # that each block got in its round
         self.current: dict[Place, Round] = {}
         self.finished: dict[int, bool] = {}  # by steps made: whether the blocks end the run there
         edges = [(place, edge) for place, r in self.runners.items() for edge in r.block.neighbors]
@@ -139,9 +141,9 @@ class SimEngine(Engine):
     def play(self, phase: Phase, begun: OnRound = nothing, ended: OnRound = nothing) -> int:
         """Make the rounds of a phase, in which no block waits for others to begin a round."""
         self.phase, self.begun, self.ended, self.finished = phase, begun, ended, {}
-        made = dict.fromkeys(self.runners, phase.start)
+        made = dict.fromkeys(self.places, phase.start)
         self.made = made
-        for place in self.runners:
+        for place in self.places:
             self.plan(place, phase.number)
         while self.events:
             event = self.order.pick(self.events)
@@ -162,12 +164,28 @@ class SimEngine(Engine):
     def plan(self, place: Place, number: int) -> None:
         """Let a block begin a round of the phase, unless the phase has ended."""
         phase, step = self.phase, self.made[place]
+        if self.lives is not None and phase.start != SETUP:
+            number, step = self.next_with_block(self.lives, place, number)
+        elif place not in self.runners:
+            return
         if step < phase.end and not (phase.may_end and self.finished.get(step)):
             this = Round(number, step, phase.steps(step, phase.end))
             self.possible(("begin", step, place), self.begin, place, this)
 
+    def next_with_block(self, lives: Lives, place: Place, number: int) -> tuple[int, int]:
+        """Number and step of the next round in which there is a block; at the end, of none."""
+        phase, step = self.phase, self.made[place]
+        while step < phase.end and not exists(lives.problem, place[0], step):
+            number, step = number + 1, step + phase.steps(step, phase.end)
+        self.made[place] = step
+        return number, step
+
     def begin(self, place: Place, this: Round) -> None:
         """Begin a block's round, perhaps on another virtual PE."""
+        if self.lives is not None and this.step != SETUP:
+            require_whole(self.lives.problem, this.step, this.steps)
+            if place not in self.runners:
+                self.create(self.lives, place, this.step)
         if this.step != SETUP:
             pe = self.order.move(this.step, place, self.transport.count)
             if pe is not None:
@@ -181,6 +199,7 @@ class SimEngine(Engine):
     def move(self, place: Place, pe: int) -> None:
         """Move a block, including the messages in its inbox, to a virtual PE."""
         self.runners[place] = pickle.loads(pickle.dumps(self.runners[place]))
+        self.places[place] = self.runners[place]
         self.transport.pes[place] = pe
 
     def end(self, runner: Runner) -> None:
@@ -193,6 +212,8 @@ class SimEngine(Engine):
             )
         runner.end(self.auditor)
         self.ended(runner, this)
+        if self.lives is not None and not exists(self.lives.problem, runner.place[0], step):
+            self.drop(runner.place)
         self.plan(runner.place, this.number + 1)
 
     # Requests -------------------------------------------------------------------------------------
@@ -256,7 +277,7 @@ class SimEngine(Engine):
     def arrive(self, event: Event, sender: Place, message: Any) -> None:
         """Deliver a message; its receiver may be able to continue."""
         self.transport.arrive(event, sender, message)
-        runner = self.runners[event[3]]
+        runner = self.places[event[3]]
         if type(runner.request) in (Collect, CollectSum):
             self.wake(runner)
 
@@ -285,9 +306,14 @@ class SimEngine(Engine):
             self.look(runner)
 
 
-def simulated(blocks: Sequence[Any], order: Order, pes: int) -> SimEngine:
-    """An engine that follows an order, on virtual PEs."""
-    return SimEngine(blocks, False, Network(pes), order)
+def simulated(
+    blocks: Sequence[Any], order: Order, pes: int, lives: Lives | None = None
+) -> SimEngine:
+    """An engine that follows an order, on virtual PEs; ``lives``: of blocks that exist for a time.
+
+    ``blocks``: those that exist always.
+    """
+    return SimEngine(blocks, False, Network(pes), order, lives=lives)
 
 
 def order_for(options: SimOptions) -> Order:
@@ -301,11 +327,11 @@ def run(job: Job[SimOptions], report: Report, watcher: Watcher) -> int:
     """Run a job on this process and report its outcome; returns the exit status."""
     job.take_device(0)
     jit_s = job.compile()
-    blocks = [job.build(index) for _, index in job.layout.numbers]
+    lives = Lives.of(job, job.layout.numbers)
     network = Network(job.options.pes)
     order, auditor = order_for(job.options), Auditor.of(job)
-    engine = SimEngine(blocks, job.traced, network, order, auditor)
+    engine = SimEngine(job.lasting_blocks(), job.traced, network, order, auditor, lives)
     log, end = run_phases(job, engine, 0, watcher)
     if job.store is not None:
         write_state(job.store, engine.blocks, False)
-    return report(joined(job, [Part.of(job, engine.runners.values(), log, jit_s)], end, {}, PATH))
+    return report(joined(job, [Part.of(job, engine.places.values(), log, jit_s)], end, {}, PATH))

@@ -12,6 +12,7 @@ from typing import Any
 from miniapps import apps, drivers
 from miniapps.contract import combine
 from miniapps.drivers.job import Job
+from miniapps.drivers.lives import Lives
 from miniapps.drivers.orders import Order, Scheduled
 from miniapps.drivers.schedule import VERSION, Schedule, read_schedule
 from miniapps.parameters import InputError, require
@@ -137,11 +138,12 @@ def subject_of(spec: RunSpec, pes: int) -> Subject:
     job.take_device(0)
     job.compile()
     simulated = drivers.load(spec.driver).simulated
-    places = list(spec.layout.numbers)
+    lives = Lives.of(job, spec.layout.numbers)
     return Subject(
-        lambda: [job.build(index) for _, index in places],
-        lambda blocks, order: simulated(blocks, order, pes),
+        job.lasting_blocks,
+        lambda blocks, order: simulated(blocks, order, pes, lives),
         spec.steps,
+        problem,
     )
 
 

@@ -32,12 +32,14 @@ class Result(NamedTuple):
 class Subject:
     """A program to test: how to make its blocks and engine, and how many steps to run.
 
-    ``blocks()`` makes new blocks; ``engine(blocks, order)`` makes an engine that follows an order.
+    ``blocks()`` makes new blocks, none if they exist for a time; ``engine(blocks, order)`` makes an
+    engine that follows an order.
     """
 
     blocks: Callable[[], Sequence[Any]]
     engine: Callable[[Sequence[Any], Order], Any]
     steps: int
+    problem: Any = None  # None: that of the blocks
 
     def run(self, order: Order, seen: Seen | None = None) -> Result:
         """Run all steps in an order. An error of the run is a result."""
@@ -46,7 +48,7 @@ class Subject:
     def outcome(self, order: Order, seen: Seen | None = None) -> tuple[Result, list[Any]]:
         """As `run`; also returns the blocks at the end, none of a run that failed."""
         blocks = self.blocks()
-        problem = blocks[0].problem
+        problem = self.problem or blocks[0].problem
 
         def steps(step: int, end: int) -> int:
             return min(problem.steps_per_round(step), end - step)

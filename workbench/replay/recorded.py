@@ -60,6 +60,8 @@ class Recorded:
         """Read a file that ``run --output`` wrote. Raises InputError."""
         run = SavedRun.read(source)
         require(run.record["valid"], "FILE.h5", source, "must be of a valid run")
+        always = len(run.rows) == len(run.rounds) * run.blocks
+        require(always, "FILE.h5", source, "must be of blocks that exist in all steps")
         return cls.of(run)
 
     @classmethod

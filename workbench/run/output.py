@@ -103,19 +103,25 @@ class Hdf5Store:
         """Create the file, with datasets for the global state."""
         with self._opened(aside(self.path), "w") as file:
             for piece in pieces:
-                name, dtype = f"state/{piece.name}", piece.values.dtype
-                if piece.origin is None:
-                    tail = piece.values.shape[1:]
-                    file.create_dataset(name, (0, *tail), dtype, maxshape=(None, *tail))
-                    file.create_dataset(f"{name}.id", (0,), "i8", maxshape=(None,))
-                else:
-                    file.create_dataset(name, piece.shape, dtype)
-                describe_state(file["state"], piece, self.quantities.get(piece.name))
+                self._add(file, piece)
+
+    def _add(self, file: Any, piece: Piece) -> None:
+        """Add the datasets of an array of which a block has a piece."""
+        name, dtype = f"state/{piece.name}", piece.values.dtype
+        if piece.origin is None:
+            tail = piece.values.shape[1:]
+            file.create_dataset(name, (0, *tail), dtype, maxshape=(None, *tail))
+            file.create_dataset(f"{name}.id", (0,), "i8", maxshape=(None,))
+        else:
+            file.create_dataset(name, piece.shape, dtype)
+        describe_state(file["state"], piece, self.quantities.get(piece.name))
 
     def write(self, pieces: list[Piece]) -> None:
         """Add one block's part."""
         with self._opened(aside(self.path), "r+") as file:
             for piece in pieces:
+                if f"state/{piece.name}" not in file:  # of another kind of blocks
+                    self._add(file, piece)
                 data = file[f"state/{piece.name}"]
                 if piece.origin is None:
                     append(data, piece.values)

@@ -17,6 +17,7 @@ from miniapps.devices import system, variables
 from miniapps.devices.cpu import host_memory
 from miniapps.drivers.agreements import Wish
 from miniapps.drivers.descriptor import Balancing
+from miniapps.drivers.lives import exists
 from miniapps.drivers.outcome import Outcome
 from miniapps.drivers.timing import imbalance
 from miniapps.kernels.state_hash import digest
@@ -147,14 +148,19 @@ def _whole(spec: RunSpec, outcome: Outcome) -> list[Check]:
     """The check that all blocks made all timed rounds, if there was one."""
     if _untimed(outcome):
         return []
-    missing = float(len(spec.layout.numbers) - _blocks_seen(outcome))
+    missing = float(len(spec.layout.numbers) - _blocks_seen(spec, outcome))
     return [Check("blocks missing", missing, 0)]
 
 
-def _blocks_seen(outcome: Outcome) -> int:
-    """The number of distinct blocks that finished every round."""
-    numbers, counts = np.unique(outcome.blocks["block"], return_counts=True)
-    return int(np.sum(counts == len(outcome.rounds)))
+def _blocks_seen(spec: RunSpec, outcome: Outcome) -> int:
+    """The number of blocks that finished every round in which they exist, and no other."""
+    counts = np.bincount(outcome.blocks["block"], minlength=len(spec.layout.numbers))
+    due = {
+        kind: sum(exists(spec.problem, kind, step) for step, _ in outcome.rounds)
+        for kind in spec.layout.counts()
+    }
+    kinds = (kind for kind, _ in spec.layout.numbers)
+    return sum(count == due[kind] for count, kind in zip(counts.tolist(), kinds, strict=False))
 
 
 def _plain_check(check: Check) -> dict[str, Any]:

@@ -458,7 +458,8 @@ class RunSpec:
         require(self.blocks <= MOST_BLOCKS, self.app, self.problem.shape, allowed)
         kinds = list(self.layout.counts())
         allowed = f"has one block per rank, but this problem has blocks of {len(kinds)} kinds"
-        one = can.several_kinds or len(kinds) == 1
+        # Of blocks that exist for a time, a rank has one of each kind.
+        one = can.several_kinds or len(kinds) == 1 or self.problem.kinds_at(0) is not None
         require(one, "--driver", self.driver, f"{allowed}: {', '.join(kinds)}")
         self._check_audit()
         self.problem.check_steps(self.warmup + self.steps)
