@@ -623,7 +623,7 @@ def take_checkpoint(
 
 def stopped(engine: Engine, log: PELog, step: int) -> float:
     """When the clock of all PEs stops, s: the last one has ended the round before ``step``."""
-    end_s = log.rested(audits_before(engine.runners.values(), step))
+    end_s = log.rested(audits_before(engine.places.values(), step))
     return float(engine.transport.all_reduce(end_s, "max"))
 
 

@@ -453,10 +453,13 @@ class PELog:
 
 
 def wall_of_rounds(rows: np.ndarray, rounds: int) -> np.ndarray:
-    """Wall seconds of each round (rounds,), from all PEs' rows."""
+    """Wall seconds of each round (rounds,), from all PEs' rows.
+
+    0 where an earlier round ends later: its last block may have been in no later one.
+    """
     ends = np.zeros(rounds)
     np.maximum.at(ends, rows["round"], rows["end_s"])
-    return np.diff(ends, prepend=0.0)
+    return np.diff(np.maximum.accumulate(ends), prepend=0.0)
 
 
 def compute_per_pe(rows: np.ndarray, pes: int, rounds: int) -> np.ndarray:

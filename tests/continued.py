@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import support
 
+from miniapps.decomposition import Layout
 from miniapps.devices import backend
+from miniapps.devices.backend import Device
 from miniapps.drivers.checkpoints import write_blocks
 from miniapps.drivers.engine import Engine
+from miniapps.drivers.lives import Lives
 from miniapps.drivers.shares import Share
 from miniapps.workbench.run.checkpoint import Hdf5Checkpoints, read_checkpoint
 
@@ -23,6 +27,16 @@ class Leg(NamedTuple):
     steps: int
 
 
+def engine_of(
+    make: Callable[..., Any], problem: Any, layout: Layout, where: Device, step: int
+) -> Engine:
+    """An engine with all blocks, or with those that exist before a step."""
+    if problem.kinds_at(0) is None:
+        return Engine([make(at, where) for _, at in layout.numbers])
+    lives = Lives(problem, list(layout.numbers), lambda at: make(at, where), step)
+    return Engine([], lives=lives)
+
+
 def final_state(make: Callable[..., Any], problem: Any, legs: Iterable[Leg], file: Path) -> str:
     """The hash of the state after the legs; each of them resumes the checkpoint of the last.
 
@@ -32,13 +46,15 @@ def final_state(make: Callable[..., Any], problem: Any, legs: Iterable[Leg], fil
     for grid, device, steps in legs:
         layout, where = support.layout_of(problem, grid), backend.get(device)
         prepared = problem.prepared(layout, device)
-        engine = Engine([make(prepared, layout, at, where) for _, at in layout.numbers])
-        for number, runner in enumerate(engine.runners.values()):
+        engine = engine_of(partial(make, prepared, layout), prepared, layout, where, step)
+        for place, runner in engine.runners.items():
+            number = layout.numbers[place]
             runner.saved = None if saved is None else saved.state.for_block(number)
         engine.setup()
         for _ in range(steps):
             engine.round(step, 1)
             step += 1
+            engine.drop_before(step)
         writer = Hdf5Checkpoints(file, 1, 1, {"resumed": []})
         writer.create(step, False, Share.joined([Share.of(engine.blocks)]))
         write_blocks(writer, engine.blocks)

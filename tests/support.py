@@ -336,6 +336,7 @@ class Gather:
 
     def write(self, pieces: list[Any]) -> None:
         """Put a block's part in its place; rows of particles one after another."""
+        self.create([piece for piece in pieces if piece.name not in self.fields])
         for piece in pieces:
             field = self.fields[piece.name]
             if piece.origin is None:

@@ -196,7 +196,7 @@ def test_a_checkout_is_installed_as_a_path() -> None:
 @pytest.mark.slow
 def test_installed_copy_runs(installed):
     """Catches a package or a preset that is found in the source tree only."""
-    assert installed("list").stdout.split()[0] == "cg"
+    assert installed("list").stdout.split()[0] == "amr"
     done = installed("run", "echo", "--preset", "tiny", env={})
     assert done.returncode == 0, done.stderr
     assert "ok    differs from reference: 0" in done.stdout

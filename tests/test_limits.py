@@ -18,6 +18,7 @@ from test_leanmd import begun, blocks_of, by_id
 
 import miniapps
 from miniapps import apps, audit, grid, grid_audit, plain_hash
+from miniapps.amr import problem as amr
 from miniapps.audit import AuditPlan, BaseAudit
 from miniapps.cg import plain as cg_plain
 from miniapps.cg import problem as cg
@@ -82,6 +83,7 @@ CODE: dict[str, Any] = {
     "leanmd: fastest atom of a run, sigma / tau": FASTEST,
     "leanmd: mass in a file for argon, relative": scale.SAME_MASS,
     "leanmd: epsilon and sigma in a file for argon, relative": scale.SAME_POTENTIAL,
+    "amr: updates of the reference": amr.REFERENCE_UPDATES,
     "cg: updates of the reference": cg.REFERENCE_UPDATES,
     "cg: gap of the residual, in units of the last place of A x, at once": cg.AT_ONCE,
     "cg: gap of the residual, in the same unit, per iteration": cg.PER_ITERATION,
@@ -192,6 +194,7 @@ def test_the_table_has_the_limits_of_the_code() -> None:
         ("cg", {"size": (5, 4, 3), "solution": "noise"}, OF_CG),
         ("transpose", {"size": (9,)}, set()),
         ("transpose", {"size": (5, 4, 3), "fft": True}, OF_TRANSFORMS),
+        ("amr", {"initial": "linear"}, set()),
     ],
 )
 def test_all_other_limits_are_0(app: str, values: dict[str, Any], known: set[str]) -> None:

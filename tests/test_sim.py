@@ -19,6 +19,8 @@ from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
 from miniapps.drivers import sim
 from miniapps.drivers.engine import Engine, Phase
+from miniapps.drivers.job import Job
+from miniapps.drivers.lives import Lives
 from miniapps.drivers.orders import Order, Recorder, Scheduled, Starved, order_of
 from miniapps.drivers.schedule import Schedule, read_schedule
 from miniapps.drivers.sim.driver import Network, SimEngine
@@ -30,14 +32,15 @@ CASES = [*((name, {}) for name in apps.names()), ("transpose", FFT), PAIRS]
 ORDERS = st.builds(order_of, st.sampled_from(sim.ORDERS), st.integers(0, 2**32))
 
 
-def blocks_of(app: str, values: dict[str, Any]) -> list[Any]:
-    """The blocks of an app's smallest problem, of all kinds."""
+def blocks_of(app: str, values: dict[str, Any]) -> tuple[list[Any], Lives | None]:
+    """The blocks of an app's smallest problem, of all kinds; or when they exist."""
     module = apps.load(app)
     problem = support.small_problem(module, **values)
     grid = (1, 1, 1) if "decomposition" in values else support.cut_of(problem)
     layout = support.layout_of(problem, grid)
     problem = problem.prepared(layout, "cpu")
-    return [module.Block(problem, layout, index, Device()) for _, index in layout.numbers]
+    job: Job[Any] = Job(app, problem, layout, steps=1)
+    return job.lasting_blocks(), Lives.of(job, layout.numbers)
 
 
 def ran(engine: Engine, steps: int) -> str:
@@ -55,12 +58,15 @@ def ran(engine: Engine, steps: int) -> str:
 def test_bits_of_a_serial_run(app: str, values: dict[str, Any]) -> None:
     """Catches a block whose state depends on the order of messages, turns or migrations."""
     steps = 2 if app == "leanmd" else 5
-    right = ran(Engine(blocks_of(app, values)), steps)
+    blocks, lives = blocks_of(app, values)
+    right = ran(Engine(blocks, lives=lives), steps)
 
     @settings(max_examples=8 if app != "leanmd" else 2)
     @given(ORDERS, st.integers(1, 5))
     def same_bits(order: Order, pes: int) -> None:
-        assert ran(SimEngine(blocks_of(app, values), False, Network(pes), order), steps) == right
+        blocks, lives = blocks_of(app, values)
+        engine = SimEngine(blocks, False, Network(pes), order, lives=lives)
+        assert ran(engine, steps) == right
 
     same_bits()
 

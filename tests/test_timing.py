@@ -46,6 +46,13 @@ def test_walls_add_up_to_the_time_that_passed() -> None:
     np.testing.assert_allclose(wall_of_rounds(two_pes(), 3), [3.0, 2.0, 1.5])
 
 
+def test_no_wall_is_below_zero() -> None:
+    """Catches a round that takes less than no time, as a block of an earlier one ended later."""
+    rows = two_pes()[[0, 1, 2, 4, 5]]  # block 1 exists in rounds 0 and 2 only
+    rows["end_s"][1] = 4.5
+    np.testing.assert_allclose(wall_of_rounds(rows, 3), [4.5, 0.0, 2.0])
+
+
 def test_compute_belongs_to_the_pe_that_did_it() -> None:
     """Catches blocks that are added to a wrong PE or round, and a block that moved."""
     rows = two_pes()

@@ -27,6 +27,7 @@ SAID = {  # how a sentence begins: parts of the names of the tests that find it 
     "So the walls of all rounds": f"{AHEAD} timing::walls_add_up",
     "`step_time_s` is wall per step": f"{RUN} {PES}",
     "(The maximum of the PEs' own": PES,
+    "Where [blocks exist for a time]": "timing::no_wall_is_below_zero",
     "PEs may run ahead of each other": AHEAD,
     "*compute*: the time inside": f"{RUN} {LAUNCHED}",
     "See [below](#on-a-gpu)": REASON,

@@ -109,6 +109,7 @@ def cases(pes: int, scale: int = 1) -> list[Case]:
             True,
         ),
         "pic": (("--preset", "small", "--particles", 100000 // scale, "--steps", 4 * short), False),
+        "amr": (("--size", f"{500 // scale + 250}x500", "--steps", 4 * short), False),
         "cg": (("--size", f"{64 // scale}x64x64", "--steps", 2 * short), False),
         "transpose": (("--size", 1024 // scale, "--steps", 4 * short), False),
         "leanmd": (("--lattice", f"{8 + 8 // scale}x8x8", "--steps", 5 * short), False),

@@ -15,6 +15,7 @@ from mutation.examples import EXAMPLES
 from placed_atoms import Placed
 
 from miniapps import apps
+from miniapps.amr import faults as amr_faults
 from miniapps.audit import AuditPlan
 from miniapps.cg import faults as cg_faults
 from miniapps.drivers import serial
@@ -318,7 +319,20 @@ TRANSPOSE = (
         ]
     ),
 )  # fmt: skip
+SMALL_AMR = {"size": (9, 8), "refinement": (4, 3), "level": 1, "period": 3, "duration": 2}
+AMR = (
+    Run("amr", (1, 1), 7, SMALL_AMR),
+    Run("amr", (2, 2), 8, SMALL_AMR, moving=True),
+    Run("amr", (3, 1), 14, SMALL_AMR | {"initial": "linear", "placement": "no-talk"}),
+    Run("amr", (2, 2), 5, SMALL_AMR | {"period": 1, "duration": 1, "placement": "high-water"}),
+    Run("amr", (1, 3), 5, SMALL_AMR | {"level": 2, "sub_iterations": 1}, odf=2, moving=True),
+    *(
+        Run("amr", (2, 2), 7, SMALL_AMR, wrong=partial(fault.applied, "amr"))
+        for fault in (amr_faults.no_halo, amr_faults.end_lost, amr_faults.last_part_lost)
+    ),
+)  # fmt: skip
 RUNS = {
+    "amr": AMR,
     "cg": CG,
     "transpose": TRANSPOSE,
     "echo": ECHO,
@@ -407,6 +421,11 @@ TESTS = {  # of files, what runs cannot show
         "test_transpose.py::test_parts_of_lines",
         "test_transpose.py::test_transforms_are_fourier_transforms",
     ),
+    "miniapps/amr/block.py": (
+        "test_amr.py::test_a_large_problem_is_validated_too",
+        "test_amr.py::test_continued_on_other_blocks",
+    ),
+    "kernels/amr/cpu.py": ("test_amr.py::test_the_stencil",),
     "kernels/cg/cpu.py": ("test_cg.py::test_the_operator", "test_cg.py::test_updates"),
     "kernels/state_hash/__init__.py": ("test_state_hash.py",),
     "kernels/exact_sum/__init__.py": ("test_exact_sums.py",),

@@ -25,6 +25,7 @@ KERNELS = "miniapps.kernels"
 ENTRIES = tuple(  # importing them imports all kernels for the CPU
     f"{KERNELS}.{name}.cpu"
     for name in (
+        "amr",
         "cg",
         "exact_sum",
         "halo",

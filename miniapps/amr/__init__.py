@@ -1,0 +1,7 @@
+"""AMR: a stencil on a grid with refinements that appear, move and vanish."""
+
+from miniapps.amr.kinds import Block
+from miniapps.amr.problem import AmrProblem as Problem
+from miniapps.amr.problem import reference, validate
+
+__all__ = ["Block", "Problem", "reference", "validate"]

@@ -1,0 +1,212 @@
+"""Faults of AMR."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+
+from miniapps.contract import Collect, Post
+from miniapps.faults import Fault, catalogue, fault
+from miniapps.kernels.halo.interface import box
+
+PATCH, BACKGROUND, REFINEMENT = (
+    f"miniapps.amr.block:{name}" for name in ("Patch", "Background", "Refinement")
+)
+KERNELS = "miniapps.kernels.amr.cpu"
+FEW = {
+    "size": (17, 14), "refinement": (6, 5), "level": 1, "period": 2, "duration": 1,
+    "sub_iterations": 2, "steps": 6, "warmup": 1,
+}  # fmt: skip
+LARGER = FEW | {"size": (150, 140), "refinement": (40, 30), "level": 2, "initial": "linear"}
+PROBLEMS = {"tiny": FEW, "small": LARGER, "large": LARGER}
+UNSEEN: dict[str, str] = {}
+
+
+# Sweeps ------------------------------------------------------------------------------------------
+
+
+@fault(f"{PATCH}.sweep")
+def no_halo(right: Any) -> Any:
+    """Ghosts are never filled."""
+
+    def sweep(self: Any, phase: str) -> Generator[Any, Any, None]:
+        yield Post(phase, self.halo.pack(self.values))
+        yield Collect(phase, self.faces)
+        self.kernels.add_stencil(
+            self.values, self.sums, float(self.scale), *self.region(self.active())
+        )
+        self.kernels.add_one(self.values, *self.own)
+
+    return sweep
+
+
+@fault(f"{PATCH}.sweep")
+def halo_of_the_sweep_before(right: Any) -> Any:
+    """Ghosts are filled with what came one sweep earlier."""
+
+    def sweep(self: Any, phase: str) -> Generator[Any, Any, None]:
+        yield Post(phase, self.halo.pack(self.values))
+        came = yield Collect(phase, self.faces)
+        now = {edge: part.copy() for edge, part in came.items()}
+        self.halo.unpack(self.values, vars(self).get("late", now))
+        self.late = now
+        self.kernels.add_stencil(
+            self.values, self.sums, float(self.scale), *self.region(self.active())
+        )
+        self.kernels.add_one(self.values, *self.own)
+
+    return sweep
+
+
+@fault(f"{KERNELS}:add_stencil")
+def not_scaled(right: Any) -> Any:
+    """The stencil of a refinement is that of the background."""
+
+    def add_stencil(u: Any, sums: Any, scale: float, *bounds: int) -> None:
+        right(u, sums, 1.0, *bounds)
+
+    return add_stencil
+
+
+@fault(f"{KERNELS}:add_stencil")
+def one_axis_only(right: Any) -> Any:
+    """The stencil differentiates along one axis, twice."""
+
+    def add_stencil(u: Any, sums: Any, scale: float, x0: int, x1: int, y0: int, y1: int) -> None:
+        def at(n: int) -> Any:
+            return u[x0 + n : x1 + n, y0:y1]
+
+        near, far = 2 * (at(1) - at(-1)), 2 * (at(2) - at(-2))
+        sums[x0:x1, y0:y1] += scale * (0.25 * near + 0.125 * far)
+
+    return add_stencil
+
+
+@fault(f"{KERNELS}:add_stencil")
+def last_row_left_out(right: Any) -> Any:
+    """The stencil is not applied to the last row of a block."""
+
+    def add_stencil(u: Any, sums: Any, scale: float, x0: int, x1: int, *rest: int) -> None:
+        right(u, sums, scale, x0, x1 - 1, *rest)
+
+    return add_stencil
+
+
+@fault(f"{KERNELS}:add_one")
+def values_stay(right: Any) -> Any:
+    """Values do not grow."""
+    return lambda *arguments: None
+
+
+# Births and ends ---------------------------------------------------------------------------------
+
+
+@fault("miniapps.amr.block:between")
+def not_interpolated(right: Any) -> Any:
+    """A point of a refinement takes the value of a background point beside it."""
+
+    def between(values: Any, axis: int, expand: int, low: int, high: int) -> Any:
+        return values.take(np.arange(low, high) // expand - low // expand, axis)
+
+    return between
+
+
+@fault("miniapps.amr.block:between")
+def weights_exchanged(right: Any) -> Any:
+    """The nearer point has the smaller weight."""
+
+    def between(values: Any, axis: int, expand: int, low: int, high: int) -> Any:
+        at, part = np.divmod(np.arange(low, high) - low // expand * expand, expand)
+        weight = (part / expand).reshape((-1, 1) if axis == 0 else (1, -1))
+        after = values.take(np.minimum(at + 1, values.shape[axis] - 1), axis)
+        return after * (1.0 - weight) + values.take(at, axis) * weight
+
+    return between
+
+
+@fault(f"{BACKGROUND}.step")
+def born_a_step_late(right: Any) -> Any:
+    """A refinement begins from the values that the background has after the step."""
+
+    def step(self: Any, count: int) -> Generator[Any, Any, bool]:
+        self.values += 1.0
+        requests = right(self, count)
+        answer, first = None, True
+        while True:
+            try:
+                request = requests.send(answer)
+            except StopIteration:
+                return False
+            if first:
+                first, born = False, isinstance(request, Post) and request.phase == "birth"
+                self.values -= 1.0
+                if not born:  # its halo has been packed already
+                    request = Post(request.phase, self.halo.pack(self.values))
+            answer = yield request
+
+    return step
+
+
+@fault(f"{REFINEMENT}.interpolate")
+def last_part_lost(right: Any) -> Any:
+    """The background points of the last message are taken to be 0."""
+
+    def interpolate(self: Any, came: Any) -> None:
+        last = list(came)[-1]
+        right(self, {**came, last: np.zeros_like(came[last])})
+
+    return interpolate
+
+
+@fault(f"{REFINEMENT}.last_row")
+def end_lost(right: Any) -> Any:
+    """A block of a refinement reports nothing when it ends."""
+    return lambda self: np.zeros_like(right(self))
+
+
+@fault(f"{REFINEMENT}.last_row")
+def end_reported_twice(right: Any) -> Any:
+    """What a block reports when it ends is counted twice."""
+    return lambda self: 2 * right(self)
+
+
+@fault(f"{REFINEMENT}.begins")
+def sums_of_the_last_life(right: Any) -> Any:
+    """A refinement goes on from what the block of another one at its place has left."""
+
+    def begins(self: Any, step: int) -> None:
+        right(self, step)
+        self.sums[box(self.own)] += 1.0
+
+    return begins
+
+
+@fault(f"{PATCH}.__getstate__", migrating=True)
+def half_precision_on_the_way(right: Any) -> Any:
+    """Sums are rounded to half precision where a block migrates."""
+
+    def __getstate__(self: Any) -> dict[str, Any]:  # noqa: N807 - pickle's name
+        return right(self) | {"sums": self.sums.astype(np.float16).astype(float)}
+
+    return __getstate__
+
+
+@fault(f"{PATCH}.state")
+def last_bit_off(right: Any) -> Any:
+    """One value of the first block of the background is off by its last bit at the end."""
+
+    def state(self: Any) -> Any:
+        first, *rest = right(self)
+        if any(self.index) or len(self.index) > 2:
+            return [first, *rest]
+        values = first.values.copy()
+        middle = tuple(n // 2 for n in values.shape)
+        values[middle] = np.nextafter(values[middle], 1e9)
+        return [first._replace(values=values), *rest]
+
+    return state
+
+
+FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

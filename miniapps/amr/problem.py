@@ -1,0 +1,303 @@
+"""AMR of the Parallel Research Kernels: a stencil on a grid, and on refinements of its corners.
+
+On a background of n x m points, a star stencil is applied in each step, its results are added up,
+and the values grow by 1. Every ``period`` steps a refinement of one corner appears, at another
+corner each time. Its values are interpolated, it is swept ``sub_iterations`` times in each step,
+and it vanishes after ``duration`` steps. (Van der Wijngaart, Georganas, Mattson, Wissink, ISC 2017,
+and MPI1/AMR of the kernels, where the values of a refinement grow, too.)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from miniapps.amr.layout import (
+    BACKGROUND,
+    CORNERS,
+    FINE_GRAIN,
+    HIGH_WATER,
+    NO_TALK,
+    PLACEMENTS,
+    AmrLayout,
+    refinement,
+)
+from miniapps.amr.plain import reference
+from miniapps.contract import Check, Measure
+from miniapps.decomposition import Layout
+from miniapps.kernels.amr import REACH
+from miniapps.kernels.exact_sum import WORDS, rounded
+from miniapps.parameters import extents, integer, parameter, require
+from miniapps.plain_hash import digest_of
+from miniapps.problem import BaseProblem, Variant, grown, halved
+from miniapps.quantities import Quantity
+
+INITIALS = ("linear", "noise")
+MOST_LEVELS = 8  # so that all numbers are exact
+FLOPS = 19  # per point of a sweep, as the Parallel Research Kernels count
+REFERENCE_UPDATES = 2e6  # of the largest problem that a run solves again, in plain NumPy
+SLOPE = 2.0  # of the linear start, along both axes together: what the stencil gives everywhere
+# What a grid contributes at its end: a row of words.
+POINTS, WRONG, HASH = WORDS, WORDS + 1, slice(WORDS + 2, WORDS + 6)
+ROW = WORDS + 6
+KINDS = {None: frozenset([BACKGROUND])} | {
+    corner: frozenset([BACKGROUND, refinement(corner)]) for corner in range(CORNERS)
+}
+
+
+@dataclass(frozen=True)
+class AmrProblem(BaseProblem):
+    """Parameters of AMR."""
+
+    app: ClassVar[str] = "amr"
+    unit: ClassVar[str] = "flop"
+    variants: ClassVar[tuple[Variant, ...]] = tuple(Variant("placement", p) for p in PLACEMENTS)
+    quantities: ClassVar[dict[str, Quantity]] = {
+        f"{what} of {kind}": Quantity(f"{text} of the {kind}")
+        for kind in (BACKGROUND, *map(refinement, range(CORNERS)))
+        for what, text in (("values", "values"), ("sums", "sums of the stencil's results"))
+    }
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "minimal": {
+            "size": (9, 8), "refinement": (3, 3), "level": 1, "period": 2, "duration": 1,
+            "sub_iterations": 2, "initial": "noise", "steps": 7, "warmup": 0,
+        },
+        "tiny": {
+            "size": (41, 38), "refinement": (8, 7), "level": 2, "period": 4, "duration": 3,
+            "sub_iterations": 2, "initial": "noise", "steps": 20, "warmup": 2,
+        },
+        "small": {
+            "size": (1000, 1000), "refinement": (200, 200), "level": 1, "period": 20,
+            "duration": 10, "sub_iterations": 4, "steps": 160, "warmup": 1,
+        },
+        "large": {
+            "size": (4000, 4000), "refinement": (500, 500), "level": 2, "period": 20,
+            "duration": 10, "sub_iterations": 4, "steps": 80, "warmup": 1,
+        },
+        "paper": {
+            "size": (1000, 1000), "refinement": (100, 100), "level": 2, "period": 2,
+            "duration": 1, "sub_iterations": 5, "steps": 10, "warmup": 1,
+        },
+    }  # fmt: skip
+
+    size: tuple[int, ...] = parameter("--size", (1000, 1000), extents, "background points, NxM")
+    refinement: tuple[int, ...] = parameter(
+        "--refinement", (200, 200), extents, "background cells that a refinement covers, NxM"
+    )
+    level: int = parameter("--level", 1, integer, "a refinement's spacing is 2^-level")
+    period: int = parameter("--period", 20, integer, "steps from one refinement to the next")
+    duration: int = parameter("--duration", 10, integer, "steps for which a refinement exists")
+    sub_iterations: int = parameter(
+        "--sub-iterations", 4, integer, "sweeps of a refinement in a step"
+    )
+    initial: str = parameter("--initial", "linear", str, "background at step 0", INITIALS)
+    placement: str = parameter(
+        "--placement",
+        FINE_GRAIN,
+        str,
+        "fine-grain: a refinement is cut for all PEs; no-talk: as the background under it; "
+        "high-water: PEs are its own",
+        PLACEMENTS,
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("size", "refinement"):
+            require(len(getattr(self, name)) == 2, f"--{name}", getattr(self, name), "two axes")
+        least = 2 * REACH + 1
+        require(min(self.size) >= least, "--size", self.size, f"{least} or more along each axis")
+        fits = all(1 <= n < m for n, m in zip(self.refinement, self.size, strict=True))
+        require(fits, "--refinement", self.refinement, "1 or more, and less than the background's")
+        allowed = f"0 to {MOST_LEVELS}"
+        require(0 <= self.level <= MOST_LEVELS, "--level", self.level, allowed)
+        wide = min(self.fine_shape) >= least
+        require(wide, "--refinement", self.refinement, f"must have {least} points along each axis")
+        require(self.period >= 1, "--period", self.period, "must be 1 or more")
+        fits = 1 <= self.duration <= self.period
+        require(fits, "--duration", self.duration, "must be 1 or more, and at most --period")
+        sweeps = self.sub_iterations
+        require(sweeps >= 1, "--sub-iterations", sweeps, "must be 1 or more")
+        require(self.initial in INITIALS, "--initial", self.initial, f"one of {INITIALS}")
+        known = self.placement in PLACEMENTS
+        require(known, "--placement", self.placement, f"one of {PLACEMENTS}")
+
+    # Refinements ---------------------------------------------------------------------------------
+
+    @property
+    def expand(self) -> int:
+        """Points of a refinement per point of the background, along an axis."""
+        return 1 << self.level
+
+    @property
+    def fine_shape(self) -> tuple[int, int]:
+        """Points of a refinement along each axis."""
+        x, y = (n * self.expand + 1 for n in self.refinement)
+        return x, y
+
+    @property
+    def corners(self) -> tuple[tuple[int, int], ...]:
+        """The background point at which each refinement begins."""
+        x, y = (n - r - 1 for n, r in zip(self.size, self.refinement, strict=True))
+        return (0, 0), (x, y), (0, y), (x, 0)
+
+    def corner_at(self, step: int) -> int | None:
+        """The number of the refinement that exists in a step; None if there is none."""
+        if step < 0 or step % self.period >= self.duration:
+            return None
+        return step // self.period % CORNERS
+
+    def begins_at(self, step: int) -> int | None:
+        """The number of the refinement that begins in a step."""
+        return self.corner_at(step) if step % self.period == 0 else None
+
+    def ends_after(self, step: int) -> int | None:
+        """The number of the refinement that ends after a step."""
+        return self.corner_at(step) if step % self.period == self.duration - 1 else None
+
+    def kinds_at(self, step: int) -> frozenset[str]:
+        """The background, and the refinement that exists in the step."""
+        return KINDS[self.corner_at(step)]
+
+    def sweeps_of(self, steps: int) -> list[int]:
+        """How often each refinement has been swept after ``steps`` steps."""
+        found = [0] * CORNERS
+        for begin in range(0, steps, self.period):
+            made = min(self.duration, steps - begin)
+            found[begin // self.period % CORNERS] += made * self.sub_iterations
+        return found
+
+    def lives_of(self, steps: int) -> list[int]:
+        """How many refinements there have been at each corner after ``steps`` steps."""
+        found = [0] * CORNERS
+        for begin in range(0, steps, self.period):
+            found[begin // self.period % CORNERS] += 1
+        return found
+
+    # Decomposition and size ----------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Points of the background along each axis."""
+        return self.size
+
+    @property
+    def periodic(self) -> tuple[bool, ...]:
+        """No axis is."""
+        return False, False
+
+    @property
+    def least_cells(self) -> tuple[int, ...]:
+        """As many as the stencil reaches, so that halos come from adjacent blocks only."""
+        return REACH, REACH
+
+    def cut(self, pes: int, odf: int, pe_grid: tuple[int, ...] | None) -> AmrLayout:
+        """The layout of the background and the refinements. Raises InputError.
+
+        Where refinements have PEs of their own, a grid of PEs says only how many there are.
+        """
+        own = self._own_pes(pes)
+        if own and pe_grid is not None and len(pe_grid) == 2:
+            pe_grid = None
+        how = self.periodic, pes - own, odf, pe_grid, self.last_axis_cut, self.least_cells
+        base = Layout.create(self.size, *how)
+        fine = None
+        if self.placement != NO_TALK:
+            how = self.periodic, own or pes, odf, None, self.last_axis_cut, self.least_cells
+            fine = Layout.create(self.fine_shape, *how)
+        layout = AmrLayout(
+            base.shape, base.periodic, base.pe_grid, base.sub_grid, False, fine, self.placement,
+            self.corners, self.fine_shape, self.expand, pes,
+        )  # fmt: skip
+        layout.check_labels()
+        return layout
+
+    def _own_pes(self, pes: int) -> int:
+        """The number of PEs that only refinements use: their share of the work."""
+        if self.placement != HIGH_WATER or pes == 1:
+            return 0
+        coarse, fine = active_points(self.size), active_points(self.fine_shape)
+        share = fine * self.sub_iterations / (fine * self.sub_iterations + coarse)
+        return min(max(1, round(pes * share)), pes - 1)
+
+    def work(self) -> float:
+        """Operations of a step on the background."""
+        return float(FLOPS * active_points(self.size))
+
+    def work_done(self, first: int, end: int, measures: dict[str, Measure]) -> float:
+        """Operations in some steps: sweeps, and 3 per axis and interpolated point."""
+        swept = sum(self.sweeps_of(end)) - sum(self.sweeps_of(first))
+        begun = sum(self.lives_of(end)) - sum(self.lives_of(first)) if self.level else 0
+        (x, y), (cells, _) = self.fine_shape, self.refinement
+        interpolated = 3 * y * (x + cells + 1) * begun
+        return (
+            self.work() * (end - first)
+            + FLOPS * active_points(self.fine_shape) * swept
+            + interpolated
+        )
+
+    def least_bytes(self) -> float:
+        """Two arrays of the background, and of a refinement."""
+        return 16.0 * (np.prod(self.size) + np.prod(self.fine_shape))
+
+    def weak(self, pes: int) -> Self:
+        """The same points per PE, of the background and of a refinement."""
+        return dataclasses.replace(
+            self, size=grown(self.size, pes), refinement=grown(self.refinement, pes)
+        )
+
+    def smaller(self) -> Self:
+        """Half the points of the background and of a refinement."""
+        return dataclasses.replace(self, size=halved(self.size), refinement=halved(self.refinement))
+
+    def results(self, measures: dict[str, Measure]) -> dict[str, Any]:
+        """The mean of the absolute sums, of the background and over all lives of refinements."""
+        coarse, fine = norms(self, measures)
+        return {"norm": coarse, "refinement_norms": fine}
+
+
+def active_points(shape: tuple[int, ...]) -> int:
+    """Points at which the stencil is applied: all but the outermost layers."""
+    x, y = (n - 2 * REACH for n in shape)
+    return x * y
+
+
+def norms(problem: AmrProblem, measures: dict[str, Measure]) -> tuple[float, list[float]]:
+    """The L1 norms of the sums as the Parallel Research Kernels define them, rounded once.
+
+    Of the background, and of each refinement, where the sums over all its lives are added up.
+    """
+    rows = measures["grids"].value
+    found = [float(rounded(row[:WORDS])) for row in rows]
+    coarse = found[0] / active_points(problem.size)
+    return coarse, [sums / active_points(problem.fine_shape) for sums in found[1:]]
+
+
+def validate(
+    problem: AmrProblem, steps: int, measures: dict[str, Measure], state_hash: str
+) -> list[Check]:
+    """Validate a finished run by the joined measures of its blocks and the hash of its state.
+
+    All numbers are exact, so no limit is above 0.
+    """
+    rows = measures["grids"].value
+    coarse, fine = norms(problem, measures)
+    points = [active_points(problem.size)]
+    points += [lives * active_points(problem.fine_shape) for lives in problem.lives_of(steps)]
+    missing = max(abs(int(row[POINTS]) - due) for row, due in zip(rows, points, strict=True))
+    checks = [
+        Check("missing points", float(missing), 0),
+        Check("points that are wrong", float(rows[:, WRONG].sum()), 0),
+    ]
+    if problem.initial == "linear":
+        sweeps = [steps, *problem.sweeps_of(steps)]
+        errors = [abs(n - SLOPE * made) for n, made in zip([coarse, *fine], sweeps, strict=True)]
+        checks.append(Check("L1 norm off", max(errors), 0))
+    work = problem.work_done(0, steps, measures) / FLOPS
+    if work <= REFERENCE_UPDATES:
+        found, ended = reference(problem, steps)
+        checks.append(Check("differs from reference", float(digest_of(found) != state_hash), 0))
+        same = np.array_equal(rows[1:, HASH].view(np.uint64), ended)
+        checks.append(Check("ended refinements differ", float(not same), 0))
+    return checks
