@@ -148,10 +148,11 @@ def test_blocks_that_exist_at_the_end(case: str) -> None:
         assert all(block.right == 1 for block in engine.blocks if block.kind == GUEST)
 
 
-def test_a_run_that_goes_on_begins_with_the_blocks_between_two_steps() -> None:
+@pytest.mark.parametrize("case", CASES)
+def test_a_run_that_goes_on_begins_with_the_blocks_between_two_steps(case: str) -> None:
     """Catches a resumed run that lacks a guest, or makes one that begins in its first step."""
     for start, guests in ((1, 0), (2, 2), (3, 0)):
-        engine = engine_of(start=start)
+        engine = engine_of(CASES[case], start=start).setup()
         assert [block.kind for block in engine.blocks].count(GUEST) == guests
         assert {block.first for block in engine.blocks} == {start}
 

@@ -212,8 +212,9 @@ class SimEngine(Engine):
             )
         runner.end(self.auditor)
         self.ended(runner, this)
-        if self.lives is not None and not exists(self.lives.problem, runner.place[0], step):
-            self.drop(runner.place)
+        if this.step != SETUP and self.lives is not None:
+            if not exists(self.lives.problem, runner.place[0], step):
+                self.drop(runner.place)
         self.plan(runner.place, this.number + 1)
 
     # Requests -------------------------------------------------------------------------------------
