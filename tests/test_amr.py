@@ -328,6 +328,7 @@ def test_each_check_finds_a_wrong_program(fault: str) -> None:
         ("--sub-iterations 0", "--sub-iterations 0: must be 1 or more"),
         ("--placement amnesia", "--placement"),
         ("--initial zero", "--initial"),
+        ("--output /tmp/a.h5 --hash-every 1", "--hash-every 1: needs blocks that exist in all"),
     ],
 )
 def test_bad_input(words: str, said: str) -> None:

@@ -25,6 +25,18 @@ from miniapps.workbench.show.saved import SavedRun, periods_of_steps
 from miniapps.workbench.show.saved_claims import LARGEST, MISSING, broken_claim
 from miniapps.workbench.show.trajectory import Trajectory
 
+
+def test_blocks_that_come_and_go_have_a_pe() -> None:
+    """Catches a block that seems to move, or to compute, where it does not exist."""
+    run = run_of([[1, 2, 3, 4], [5, 6, 7, 8]])  # ms, of two blocks on two PEs
+    moved = changed(changed(run.rows, "pe", 1, 2), "pe", 1, 3)  # block 0, in rounds 2 and 3
+    gone = ~((moved["block"] == 0) & np.isin(moved["round"], (0, 3)))
+    there = replace(run, rows=moved[gone])
+    loads, pes = there.by_block([(n, n + 1) for n in range(4)])
+    np.testing.assert_allclose(loads[0], [0, 2, 3, 0])
+    assert pes.tolist() == [[0, 0, 1, 1], [1, 1, 1, 1]]
+
+
 # Claims -------------------------------------------------------------------------------------------
 
 
@@ -63,6 +75,7 @@ ONE = rounds(0), ROWS[:1].copy()
 SOUND: dict[str, SavedRun] = {
     "valid": sound(),
     "invalid": invalid(),
+    "blocks that come and go": replace(sound(for_a_time=True), rows=ROWS[[0, 1, 3]]),
     "other times": invalid(wall_s=np.zeros(3)),
     "other steps": invalid(rounds=rounds(0, 1, 2, counts=1)),
     "slices": replace(sound(), slices=SLICES, syncs=SYNCS),

@@ -279,7 +279,9 @@ def store_of(spec: RunSpec) -> output.Hdf5Store | None:
         return None
     writers = spec.problem.snapshots()
     if spec.snapshot_every:
-        writers = (*writers, Thumbnails(spec.snapshot_every, sides_of(spec.problem.extent)))
+        shown = min(spec.problem.quantities, default=None)
+        sides = sides_of(spec.problem.extent)
+        writers = (*writers, Thumbnails(spec.snapshot_every, sides, shown))
     if spec.hash_every:
         writers = (*writers, StepHashes(spec.hash_every, tuple(spec.problem.extent)))
     path, quantities = spec.output.resolve(), spec.problem.quantities

@@ -63,6 +63,7 @@ RECORD: Mapping[str, Any] = MappingProxyType(
         "parts?": SEVERAL,
         "resumed?": [{"step": SEVERAL, "state_hash": HASH}],
         "stopped?": {"step": SEVERAL, "by": LINE},
+        "for_a_time?": FLAG,
         "restarts?": [
             {
                 "reason": LINE,

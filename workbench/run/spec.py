@@ -416,6 +416,9 @@ class RunSpec:
         every = {"--snapshot-every": self.snapshot_every, "--hash-every": self.hash_every}
         for name, steps in every.items():
             require(steps >= 0, name, steps, least)
+        always = not self.hash_every or self.problem.kinds_at(0) is None
+        needs = "needs blocks that exist in all steps, which this problem's do not"
+        require(always, "--hash-every", self.hash_every, needs)
         wanted = every | {"--trace": self.trace}
         for field in fields(self.problem):
             value = getattr(self.problem, field.name)

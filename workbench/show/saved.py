@@ -44,6 +44,9 @@ def record_in(file: Any, source: Path) -> dict[str, Any]:
     return record
 
 
+NOWHERE = -1  # the PE of a block that does not exist
+
+
 @dataclass(frozen=True)
 class SavedRun:
     """The record, timings and thumbnails of a run.
@@ -150,12 +153,20 @@ class SavedRun:
         return slice(int(low), int(high))
 
     def by_block(self, periods: Iterable[Period]) -> tuple[np.ndarray, np.ndarray]:
-        """Compute time per step, ms, and PE of each block in each period: two (blocks, periods)."""
+        """Compute time per step, ms, and PE of each block in each period: two (blocks, periods).
+
+        Where a block does not exist, it has no load, and its last PE, or its first one.
+        """
         rows = self.rows
         shape = self.blocks, len(self.rounds)
-        seconds, pes = np.zeros(shape), np.zeros(shape, np.int64)
+        seconds, pes = np.zeros(shape), np.full(shape, NOWHERE)
         seconds[rows["block"], rows["round"]] = rows["compute_s"]
         pes[rows["block"], rows["round"]] = rows["pe"]
+        for ways in (1, -1):
+            last = np.maximum.accumulate(
+                np.where(pes[:, ::ways] == NOWHERE, 0, np.arange(shape[1])), axis=1
+            )
+            pes = np.take_along_axis(pes[:, ::ways], last, axis=1)[:, ::ways]
         parts = [self.rounds_in(period) for period in periods]
         loads = [seconds[:, part].sum(axis=1) / self.rounds[part, 1].sum() for part in parts]
         return 1e3 * np.array(loads).T, np.array([pes[:, part.start] for part in parts]).T

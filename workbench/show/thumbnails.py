@@ -144,12 +144,16 @@ def thumbnail_of(states: Any, sides: Sides, strict: bool = True) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Thumbnails:
-    """A snapshot writer (see `miniapps.snapshots`): a thumbnail every ``every`` steps."""
+    """A snapshot writer (see `miniapps.snapshots`): a thumbnail every ``every`` steps.
+
+    ``shown``: the part of the state, where blocks have several; None: that of `shown_name`.
+    """
 
     name: ClassVar[str] = "thumbnails"
 
     every: int
     sides: Sides
+    shown: str | None = None
 
     @property
     def frame_bytes(self) -> float:
@@ -163,8 +167,11 @@ class Thumbnails:
 
     def add(self, frame: Any, pieces: list[Piece]) -> None:
         """Add a block's contribution to the sum of its PE."""
-        name = shown_name(piece.name for piece in pieces)
-        mine = sum(share(piece, self.sides) for piece in pieces if piece.name == name)
+        name = self.shown or shown_name(piece.name for piece in pieces)
+        of_it = [share(piece, self.sides) for piece in pieces if piece.name == name]
+        if not of_it:
+            return
+        mine = sum(of_it)
         if "thumbnail" in frame:
             frame["thumbnail"][...] += mine
         else:
@@ -175,7 +182,8 @@ class Thumbnails:
     ) -> None:
         """Add up the sums of all PEs, and append a thumbnail of the final state if missing."""
         thumbnails = {
-            step: sum(part["thumbnail"][...] for part in parts) for step, parts in frames.items()
+            step: sum(part["thumbnail"][...] for part in parts if "thumbnail" in part)
+            for step, parts in frames.items()
         }
         if steps not in thumbnails:
             thumbnails[steps] = thumbnail_of(file["state"], self.sides, strict=False)
