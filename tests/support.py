@@ -61,7 +61,12 @@ TOY_APPS = Path(__file__).parent / "toyapps"
 AT_START = dict(os.environ)
 WARMED = "jacobi2d", "stencil3d", "pic", "leanmd"  # apps whose kernels a warm process has loaded
 MARK = "TEST_OF_MINIAPPS"  # environment variable that marks the processes of a test
-FASTEST = {"points": 4e9, "particles": 2e8, "atom-steps": 6e6}  # work per second of a fast core
+FASTEST = {
+    "points": 4e9,
+    "particles": 2e8,
+    "atom-steps": 6e6,
+    "flop": 4e10,
+}  # of a fast core, per s
 # What a command may take, and what is left of it when it has ended. Only a failing test takes as
 # long; on a busy machine a start has taken 30 s instead of 0.7.
 PATIENCE_S, ENDING_S = 200.0, 60.0

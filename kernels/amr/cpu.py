@@ -26,9 +26,6 @@ from numba import float64, int64, void
 
 import miniapps.kernels.state_hash.cpu  # noqa: F401 - compiled before the first step
 from miniapps.devices.cpu.compiler import njit
-from miniapps.kernels.exact_sum.cpu import add_sum
-
-__all__ = ["add_one", "add_stencil", "add_sum"]
 
 OPTIONS: dict[str, Any] = {
     "cache": True,

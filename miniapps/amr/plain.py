@@ -16,6 +16,7 @@ from miniapps.decomposition import Bounds
 from miniapps.plain_hash import GOLDEN, mixed, words_of
 
 Field = np.ndarray
+SLOPE = 2.0  # of the linear start, along both axes together: what the stencil gives everywhere
 BITS = 20  # of a random number in [0, 1)
 
 

@@ -64,8 +64,7 @@ def build(spec: RunSpec, outcome: Outcome, import_s: float | None) -> dict[str, 
         "steps": max(0, outcome.steps_done - max(spec.warmup, spec.start)),
         "warmup": spec.warmup,
         "resumed": [] if spec.resumed is None else spec.resumed.past(),
-        **_stopped(outcome),
-        **({} if problem.kinds_at(0) is None else {"for_a_time": True}),
+        **_unusual(problem, outcome),
         "problem": problem.parameters(),
         "extent": list(problem.extent),
         "valid": valid,
@@ -133,11 +132,14 @@ def _steps_missing(spec: RunSpec, outcome: Outcome) -> int:
     return 0 if missing > 0 and early else abs(missing)
 
 
-def _stopped(outcome: Outcome) -> dict[str, Any]:
-    """The entry of a run that has stopped early."""
-    if not outcome.stopped:
-        return {}
-    return {"stopped": {"step": outcome.steps_done, "by": STOPPED_BY[outcome.stopped]}}
+def _unusual(problem: Any, outcome: Outcome) -> dict[str, Any]:
+    """The entries of a run that has stopped early, and of one whose blocks exist for a time."""
+    found: dict[str, Any] = {}
+    if outcome.stopped:
+        found["stopped"] = {"step": outcome.steps_done, "by": STOPPED_BY[outcome.stopped]}
+    if problem.kinds_at(0) is not None:
+        found["for_a_time"] = True
+    return found
 
 
 def _untimed(outcome: Outcome) -> bool:
