@@ -318,7 +318,7 @@ def test_snapshots_that_are_due(last: int | None, wanted: bool, kept: int) -> No
         pe=0, snapshots_s=1.0, rested=lambda audits: 5.0, go_on=lambda end: 2 * end
     )
     transport = SimpleNamespace(barrier=lambda: calls.append("barrier"), all_reduce=max_of_two)
-    engine: Any = SimpleNamespace(blocks=[], runners={}, transport=transport)
+    engine: Any = SimpleNamespace(blocks=[], places={}, transport=transport)
     take_snapshot(job, engine, log, Segment(0, 4, 9, last=last))
     assert calls == ["keep", "barrier"] * kept and log.snapshots_s == 1 + 12 * kept
 
