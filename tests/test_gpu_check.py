@@ -12,6 +12,7 @@ import pytest
 import support
 
 from benchmarks.gpu import check, validation
+from miniapps import kernels
 
 GPU = {"name": "NVIDIA H200", "memory_bytes": 2**37, "driver": "580.65.06", "cuda": "13.0"}
 CLEAN = "========= ERROR SUMMARY: 0 errors\n"
@@ -76,7 +77,7 @@ def test_all_is_checked_and_written_down(checked):
     assert {"python", "numba", "numba-cuda", "cupy-cuda13x", "numpy"} <= set(written["versions"])
     assert len(written["date"]) == 10
     assert written["tests"]["passed"] == 57
-    apps = {app for app in support.apps.names() if app != "echo"}
+    apps = {app for app in support.apps.names() if kernels.exist(app, "gpu")}
     runs = {f"{app} {how}" for app in apps for how in ("cpu", "serial", "mpi", "charm")}
     runs |= {"leanmd paper cpu", "leanmd paper pairs"}
     single = "jacobi2d", "stencil3d", "leanmd"
@@ -102,7 +103,7 @@ def test_commands_are_those_of_the_program():
     first, on_cpu = 1, len(check.CASES)
     assert len(words) == first + configurations + on_cpu + watched
     assert sum("gpu" in w for w in words) == first + configurations + watched
-    apps = {app for app in support.apps.names() if app != "echo"}
+    apps = {app for app in support.apps.names() if kernels.exist(app, "gpu")}
     assert {name.split()[0] for name in check.WATCHED} == apps
     assert {name.split()[0] for name in check.CASES} == apps
     other = {"gpu": "cpu", "large": check.SMALL}  # which need neither a GPU nor time
