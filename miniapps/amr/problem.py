@@ -99,6 +99,7 @@ class AmrProblem(BaseProblem):
         "fine-grain: a refinement is cut for all PEs; no-talk: as the background under it; "
         "high-water: PEs are its own",
         PLACEMENTS,
+        metavar="MODE",
     )
 
     def __post_init__(self) -> None:
