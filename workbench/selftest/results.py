@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -59,10 +60,10 @@ def a_step_too_few(right: Any) -> Any:
 def two_steps_too_many_counted(right: Any) -> Any:
     """The result is validated after two steps more than were made: a public version's mistake."""
 
-    def joined(job: Any, parts: Any, done: int, *more: Any) -> Any:
+    def joined(*given: Any) -> Any:
         ACTED.now()
-        outcome = right(job, parts, done, *more)
-        return type(outcome)(**(vars(outcome) | {"steps_done": done + 2}))
+        outcome = right(*given)
+        return replace(outcome, steps_done=outcome.steps_done + 2)
 
     return joined
 
