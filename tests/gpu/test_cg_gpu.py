@@ -77,7 +77,7 @@ def test_clear() -> None:
 
 @pytest.mark.parametrize(("sgs", "points"), [("none", 27), ("sgs", 7), ("sgs", 27)])
 def test_blocks_on_the_gpu(sgs: str, points: int) -> None:
-    """Catches a halo, a migration or a checkpoint that loses what is on the GPU."""
+    """Catches a block that computes something else on the GPU, or loses a halo there."""
     app = apps.load("cg")
     problem = app.Problem((5, 4, 3), operator=points, solution="noise", preconditioner=sgs)
     layout = problem.cut(2, 1, (2, 1, 1))

@@ -75,7 +75,7 @@ def test_own_rows() -> None:
 
 
 def test_blocks_on_the_gpu() -> None:
-    """Catches an exchange, a migration or a checkpoint that loses what is on the GPU."""
+    """Catches a block that computes something else on the GPU, or loses a message there."""
     app = apps.load("transpose")
     problem = app.Problem((13,))
     layout = problem.cut(3, 1, None)
