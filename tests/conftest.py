@@ -32,8 +32,9 @@ hypothesis.settings.load_profile("project")
 
 # These files begin first, so that none is left last.
 LONG = {"test_gpu_layers", "test_gpu_races", "test_gpu_stub", "test_install"}
-ONCE = {"records", "traced_runs", "trajectories", "restarts", "installed", "tree"}
-LAUNCHING = ONCE | {"miniapps", "run_record", "browser_page"}  # fixtures that do; those once a file
+# What a file makes once.
+ONCE = {"on_stub", "traced_runs", "trajectories", "restarts", "installed", "tree"}
+LAUNCHING = ONCE | {"records", "miniapps", "run_record", "browser_page"}  # fixtures that do
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -43,9 +44,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.launch)
     items.sort(key=lambda item: item.path.stem not in LONG)
     if config.getoption("--quick"):
-        left_out = [i for i in items if i.get_closest_marker("launch") or _is_slow(i)]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+        of_day.leave_out(items, [i for i in items if not _is_quick(i)], config)
     of_day.keep_share(items, [i for i in items if _is_slow(i) or _launches_cases(i)], config)
 
 
@@ -59,10 +58,19 @@ def _fixtures(item: pytest.Item) -> set[str]:
     return set(item.fixturenames)  # type: ignore[attr-defined]
 
 
+def _launches(item: pytest.Item) -> bool:
+    """Whether a test starts processes."""
+    return item.get_closest_marker("launch") is not None
+
+
 def _launches_cases(item: pytest.Item) -> bool:
     """Whether each case of a test starts processes of its own."""
-    launches = item.get_closest_marker("launch") is not None and "[" in item.nodeid
-    return launches and not ONCE & _fixtures(item)
+    return _launches(item) and "[" in item.nodeid and not ONCE & _fixtures(item)
+
+
+def _is_quick(item: pytest.Item) -> bool:
+    """Whether a test starts no process, and takes a tenth of a second at most."""
+    return not (_launches(item) or _is_slow(item) or item.get_closest_marker("long"))
 
 
 def _is_slow(item: pytest.Item) -> bool:
@@ -73,7 +81,7 @@ def _is_slow(item: pytest.Item) -> bool:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Offer --no-skips, and to count tests that need a browser or a GPU among those that run."""
     parser.addoption("--no-skips", action="store_true", help="a skipped test counts as failed")
-    words = "leave out tests that start processes, and those that compute for seconds"
+    words = "leave out tests that start processes, and those of more than a tenth of a second"
     parser.addoption("--quick", action="store_true", help=words)
     parser.addoption("--require-browser", action="store_true", help="also where no browser is")
     parser.addoption("--require-hosts", action="store_true", help="also without virtual hosts")

@@ -20,6 +20,8 @@ PAIRS = (
     "leanmd --decomposition pairs --cells 3x3x3 --per-cell 1 --cutoff 1.3 --skin 0.2 --dt 0.01 "
     "--temperature 6 --thermo 1 --rebuild 9 --steps 2 --warmup 0"
 )
+SOLVED = "cg --size 7x6x5 --solution noise --steps 4 --warmup 0"
+MATRIX = "transpose --size 13 --steps 4 --warmup 0"
 AWARE = "--driver mpi -n 2 --gpu-aware on"
 ROTATE = "--driver charm -n 2 --balancer Rotate --lb-period 1"
 
@@ -59,6 +61,10 @@ RUNS = [
     Run(ATOMS, AWARE),
     Run(ATOMS, f"{ROTATE} --odf 2", 4),
     Run(PAIRS, ROTATE, 14 * 27 + 27),
+    Run(f"{SOLVED} --pipelined", AWARE),
+    Run(f"{SOLVED} --preconditioner sgs", f"{ROTATE} --odf 2", 12),
+    Run(MATRIX, AWARE),
+    Run(MATRIX, f"{ROTATE} --odf 2", 12),
 ]
 
 

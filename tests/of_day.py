@@ -48,7 +48,11 @@ def keep_share(items: list[pytest.Item], slow: list[pytest.Item], config: pytest
     The cases of a test follow each other, so they are spread over the week.
     """
     made = {id(item) for item in share(slow)} if slow else set()
-    left_out = [item for item in slow if id(item) not in made]
-    config.hook.pytest_deselected(items=left_out)
-    without = {id(item) for item in left_out}
+    leave_out(items, [item for item in slow if id(item) not in made], config)
+
+
+def leave_out(items: list[pytest.Item], some: list[pytest.Item], config: pytest.Config) -> None:
+    """Take some of the collected items away."""
+    config.hook.pytest_deselected(items=some)
+    without = {id(item) for item in some}
     items[:] = [item for item in items if id(item) not in without]

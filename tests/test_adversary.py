@@ -56,6 +56,7 @@ def test_the_small_schedule_needs_all_its_parts() -> None:
     assert least([5], lambda parts: 5 in parts) == [5]
 
 
+@pytest.mark.long
 def test_the_stale_message_is_named() -> None:
     """Catches a sentence that names another block, message or cause."""
     where = hunted(STALE).where

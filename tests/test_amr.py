@@ -223,6 +223,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 def test_the_same_bits_on_all_blocks(case: str) -> None:
     """Catches a result that follows the blocks, the placement, or the order of events."""
@@ -271,6 +272,7 @@ def test_a_large_problem_is_validated_too(monkeypatch: pytest.MonkeyPatch) -> No
         assert ("L1 norm off" in names) == (initial == "linear")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 def test_continued_on_other_blocks(case: str, tmp_path: Path) -> None:
     """Catches a checkpoint that lacks a refinement, or what an earlier one has left."""

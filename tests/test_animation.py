@@ -146,6 +146,7 @@ def test_curves_and_marks(charm: SavedRun) -> None:
         assert [tuple(trace.x) for trace in frame.data[2:4]] == [(first, first)] * 2
 
 
+@pytest.mark.long
 def test_curves_of_rounds_of_several_steps(tmp_path: Path) -> None:
     """Catches times of rounds that are shown as those of steps."""
     words = "--size 9x8 --time-tile 2 --warmup 4 --steps 5 --audit 0 --snapshot-every 2"

@@ -367,6 +367,7 @@ def test_axes_that_runs_share(monkeypatch: pytest.MonkeyPatch) -> None:
     assert plain(layout.coloraxis2)["cmin"] == -14 and layout.coloraxis2.cmax == 14
 
 
+@pytest.mark.long
 def test_lines_at_balancings() -> None:
     """Catches a line in one panel only, one that is not explained, or explained without any."""
     figure = animation.animation([by_hand()])

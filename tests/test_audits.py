@@ -342,6 +342,7 @@ def swapped(fill_ghosts: Any) -> Any:
     return fill
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wrong", [stale, swapped])
 def test_wrong_halos_are_found_under_sim(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches contributions that are taken while blocks are in different rounds."""

@@ -222,6 +222,7 @@ def test_nothing_is_left_to_do() -> None:
 # Runs --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_bits_on_all_blocks(kind: str) -> None:
     """Catches sums, ghosts or colours that follow the blocks, in each iterate and under sim."""
@@ -263,6 +264,7 @@ def test_iterations_until_the_tolerance(kind: str) -> None:
     assert norms["relative_error"] == pytest.approx(float(error), rel=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_continued_on_other_blocks(kind: str, tmp_path: Path) -> None:
     """Catches a checkpoint that lacks a vector, a number or ghosts of an iteration."""
@@ -347,6 +349,7 @@ AUDITED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", AUDITED)
 def test_the_audit_finds_a_wrong_program(fault: str) -> None:
     """Catches an audit that cannot fail, and one of a right program that does."""

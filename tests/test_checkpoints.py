@@ -367,6 +367,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return waits
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["jacobi2d", "pic", "echo", "leanmd, blocks"])
 def test_written_while_steps_go_on(name: str, tmp_path: Path, held: list[Any]) -> None:
     """Catches a state that later steps change, steps that wait, and a checkpoint that is lost."""

@@ -85,7 +85,7 @@ def test_a_day_makes_a_share_of_slow_cases_only(
     monkeypatch.setenv(of_day.DAY, "5")
     slow = [Item(f"test_a.py::test_slow[{n}]", "slow") for n in range(4)]
     launching = [Item(f"test_a.py::test_runs[{n}]", fixture="miniapps") for n in range(2)]
-    together = [Item(f"test_a.py::test_of_one[{n}]", fixture="records") for n in range(3)]
+    together = [Item(f"test_a.py::test_of_one[{n}]", fixture="restarts") for n in range(3)]
     quick = [Item(f"test_a.py::test_quick[{n}]") for n in range(3)]
     left_out: list[Any] = []
     hook = SimpleNamespace(pytest_deselected=lambda items: left_out.extend(items))

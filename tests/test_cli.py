@@ -269,6 +269,7 @@ def _subcommands(parser: Any) -> dict[str, Any]:
     return groups[0].choices if groups else {}
 
 
+@pytest.mark.long
 def test_commands_that_need_words_print_their_help(capsys: pytest.CaptureFixture[str]) -> None:
     """Catches a bare `miniapps` or `miniapps plot` that only complains."""
     bare = [words for words, parser in every_command() if parser.needs_words]
@@ -567,6 +568,7 @@ def test_output_of_three_axes(tmp_path: Path, run_record: Callable[..., Any]) ->
     check_output(path, "stencil3d", (7, 6, 5), 6, 4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("app", ["leanmd", "jacobi2d"])
 def test_a_file_with_another_state_is_refused(
     app: str,

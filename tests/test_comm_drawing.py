@@ -50,6 +50,7 @@ def values(*given: float) -> list[Interval]:
 # Values over sizes --------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_one_record_has_one_panel_and_no_legend() -> None:
     """Catches a legend of one line, lines that are called shifted, and a title of other runs."""
     figure = comm_figure.figure_of([record_of("none", "bw", 1)])

@@ -165,6 +165,7 @@ def check_right(configuration: str) -> None:
         assert record["steps"] == (3 if name == "ends_early" else 4), name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("driver", "grid"), IN_ONE_PROCESS)
 def test_right_blocks_in_one_process(driver: str, grid: str) -> None:
     """Catches a wrong answer, on grids in which a block meets another, or itself, at two edges."""

@@ -34,6 +34,7 @@ def covered(layout: Layout, indices: list[tuple[int, ...]]) -> np.ndarray:
     return count
 
 
+@pytest.mark.long
 @given(layouts())
 def test_blocks_tile_the_grid(layout: Layout) -> None:
     """Catches a cell that no block owns, or two, where the cells do not divide evenly."""

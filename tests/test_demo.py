@@ -10,6 +10,7 @@ from unittest import mock
 
 import drawn
 import numpy as np
+import pytest
 import support
 from rich.console import Console
 
@@ -116,6 +117,7 @@ def test_another_state_and_a_failure_show() -> None:
         assert text.count("✓") == len(cases) - 1
 
 
+@pytest.mark.long
 def test_what_a_balancer_gains_is_drawn(tmp_path: Path) -> None:
     """Catches bars of other runs than their labels say, and a style that the user has set."""
     scaling = [*canned(demo.SCALING, demo.scaling_cases()).values()]

@@ -146,6 +146,7 @@ def test_checkpoints(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatc
     assert status == BAD_INPUT and "b.h5" in said
 
 
+@pytest.mark.long
 def test_the_first_particle_that_differs(
     tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +194,7 @@ def test_files_that_cannot_be_compared(tmp_path: Path, capsys: Any) -> None:
             assert ended.value.code == BAD_INPUT and said.count("\n") == 1, (path, said)
 
 
+@pytest.mark.long
 def test_a_record_that_no_run_has_written(tmp_path: Path, capsys: Any) -> None:
     """Catches a comparison of a file whose record was edited, or that claims terabytes."""
     good = run("echo", "--pe-grid 2x1", tmp_path / "good.h5")

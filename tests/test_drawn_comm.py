@@ -64,6 +64,7 @@ def assert_lines(axes: Any, wanted: dict[str, list[tuple[float, ...]]]) -> None:
         np.testing.assert_allclose([p[0] for p in found[name]], [p[0] for p in points], rtol=0.3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("benchmark", "unit"), [("latency", "latency [us]"),
                                                  ("bw", "bandwidth [MB/s]")])  # fmt: skip
 def test_values_and_ratios(benchmark: str, unit: str) -> None:
@@ -104,6 +105,7 @@ def claim_of(unit: str) -> Result:
     return Result(claim, (fast, slow))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("unit", "title"), [("us", "latency [us]"), ("MB/s", "bandwidth [MB/s]")])
 def test_claims(unit: str, title: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches published values beside another line, names exchanged, a ratio upside down."""
@@ -179,6 +181,7 @@ def demo_record(driver: str, pes: int, step_ms: float, **more: Any) -> dict[str,
     return support.whole_record(given | more, step_ms / 1e3)
 
 
+@pytest.mark.long
 def test_the_demo() -> None:
     """Catches speed-ups upside down, bars of another driver, waiting for computing, seconds."""
     scaling = [

@@ -104,6 +104,7 @@ def values_of(axes: Any, shape: tuple[int, ...]) -> np.ndarray:
                      for x in range(shape[0])])  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_field_is_not_turned(axes: list[Any]) -> None:
     """Catches an image upside down, transposed or mirrored, pixels elsewhere, another unit."""
     state = axes[0]
@@ -116,6 +117,7 @@ def test_a_field_is_not_turned(axes: list[Any]) -> None:
     assert red == ["#440154", "#fde725"]  # dark is low
 
 
+@pytest.mark.long
 def test_the_middle_of_a_field_in_space(draw: Callable[..., Drawn]) -> None:
     """Catches the first or the last slice, one along another axis, or a mean."""
     field = FIELD[..., None] + 100.0 * np.arange(5)
@@ -124,6 +126,7 @@ def test_the_middle_of_a_field_in_space(draw: Callable[..., Drawn]) -> None:
     assert state.get_title() == "final state, middle slice along z"
 
 
+@pytest.mark.long
 def test_a_field_on_one_axis(draw: Callable[..., Drawn]) -> None:
     """Catches values at the edges of cells, and a line that is mirrored."""
     _, (state, *_) = draw(by_hand(extent=[4.0]), u=FIELD[:, 0])
@@ -133,6 +136,7 @@ def test_a_field_on_one_axis(draw: Callable[..., Drawn]) -> None:
     assert titles(state) == ("x [cells]", "u [K]") and state.get_xlim() == (0, 4)
 
 
+@pytest.mark.long
 def test_atoms_in_a_box(draw: Callable[..., Drawn]) -> None:
     """Catches atoms per pixel for atoms per area, axes exchanged, a box in cells."""
     at = np.array([[0.2, 0.2], [3.9, 0.2], [3.9, 0.1], [0.3, 4.9], *[[3.9, 4.9]] * 4])
@@ -152,6 +156,7 @@ def test_atoms_in_a_box(draw: Callable[..., Drawn]) -> None:
 # Times --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_loads_and_times_of_steps(axes: list[Any]) -> None:
     """Catches times of rounds for those of steps, another unit, PEs exchanged, marks elsewhere."""
     _, load, time, *_ = axes

@@ -180,6 +180,7 @@ def test_times_per_step(
     assert_line(axes, "ideal", ideal)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "power"), [("strong", 0), ("weak", 1)])
 def test_speed_ups(kind: str, power: int, scaling: dict[str, dict[str, Any]]) -> None:
     """Catches a ratio upside down, also of its bounds, another base, a growth that is left out."""
@@ -220,6 +221,7 @@ def test_laws_are_those_of_their_lines() -> None:
 # Over-decomposition, balancing, granularity -------------------------------------------------------
 
 
+@pytest.mark.long
 def test_over_decomposition() -> None:
     """Catches blocks in all for blocks per PE, a band of another interval, a name exchanged."""
     canned = Canned("odf")

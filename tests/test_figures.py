@@ -166,6 +166,7 @@ def test_a_figure_of_many_gains_has_the_extremes() -> None:
     assert faults(figures.figures(campaign)["gain"], [text]) == []
 
 
+@pytest.mark.long
 def test_figure_of_the_demo() -> None:
     """Catches bars without the problem's size, and labels that cover each other."""
     scaling = [*test_demo.canned(demo.SCALING, demo.scaling_cases()).values()]

@@ -132,6 +132,7 @@ def test_a_kernel_that_spills_is_over_budget(toolkit):
     assert gpu_budget.excesses({"x.wide": {VECTORS: usual}}, budget) == []
 
 
+@pytest.mark.long
 def test_memory_is_counted(toolkit):
     """Catches memory that the compiler's log does not report."""
     cost = gpu_budget.compiled(kernel_of(toolkit, in_shared), VECTORS).cost
@@ -174,6 +175,7 @@ def test_joined_products_are_seen(toolkit):
     assert seen(apart) == seen(ruled) == seen(said) == []
 
 
+@pytest.mark.long
 def test_joined_instructions_are_counted(toolkit):
     """Catches a reader of machine code that finds nothing in it; divisions have such inside."""
 

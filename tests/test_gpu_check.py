@@ -244,6 +244,7 @@ def test_generated_files_are_no_part_of_the_program(tmp_path):
         assert (validation.program(tmp_path) == before) is ("__pycache__" in name)
 
 
+@pytest.mark.long
 def test_no_run_that_failed_is_what_others_are_compared_with(checked):
     """Catches states of two kinds in one validation that has passed, and rates of failed runs."""
     odd = "leanmd --preset large --dtype float32 --json - --driver mpi"
@@ -260,6 +261,7 @@ def test_no_run_that_failed_is_what_others_are_compared_with(checked):
     assert hashes == {"hash of leanmd"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("said", ["3", "null", "[]", "{}", "{", ""])
 def test_what_is_no_record_does_not_end_it(checked, said):
     """Catches a traceback that ends the whole check."""

@@ -252,6 +252,7 @@ def test_parts_are_steps_of_the_check():
 GPU = {"name": "NVIDIA H200", "memory_bytes": 2**37, "driver": "580.65.06", "cuda": "13.0"}
 
 
+@pytest.mark.long
 def test_some_steps_are_made_and_the_check_goes_on_after_them(tmp_path, monkeypatch):
     """Catches a check of some steps that counts as a whole one, and steps that are repeated."""
     file, made = tmp_path / "validation.json", []

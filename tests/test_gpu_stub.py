@@ -56,7 +56,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def records(
+def on_stub(
     environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, dict[str, Any]]:
     """The records of `gpu_runs` and of the same problems under serial, by their arguments.
@@ -78,23 +78,29 @@ def records(
     )
 
 
+@pytest.mark.parametrize("apps", of_day.KERNELS)
+def test_every_day_has_runs(apps: tuple[str, ...]) -> None:
+    """Catches an app whose kernels only meet the driver in one process."""
+    assert {run.app for run in gpu_runs.RUNS} & {*apps}
+
+
 @pytest.mark.timeout(2 * RUN_S + 60)
 @pytest.mark.parametrize("run", RUNS)
-def test_runs_end_as_on_the_cpu(run: gpu_runs.Run, records: dict[str, dict[str, Any]]) -> None:
+def test_runs_end_as_on_the_cpu(run: gpu_runs.Run, on_stub: dict[str, dict[str, Any]]) -> None:
     """Catches calls of numba-cuda that are wrong, or right in its simulator only.
 
     And staging that loses, doubles or mixes up messages, and migrations that lose state.
     """
-    on_cpu, on_gpu = records[run.problem], records[" ".join(run.words)]
+    on_cpu, on_gpu = on_stub[run.problem], on_stub[" ".join(run.words)]
     assert "failed" not in on_gpu, on_gpu
     assert on_gpu["gpu"] == "stub"
     gpu_runs.check(run, on_cpu, on_gpu)
 
 
 @pytest.mark.timeout(2 * RUN_S + 60)
-def test_launched_runs_have_no_races(records: dict[str, dict[str, Any]]) -> None:
+def test_launched_runs_have_no_races(on_stub: dict[str, dict[str, Any]]) -> None:
     """Catches waits that are missing where messages go between processes and blocks migrate."""
-    assert records[""]["races"] == []
+    assert on_stub[""]["races"] == []
 
 
 def test_memory_that_nobody_has_written_shows(environment: dict[str, str]) -> None:

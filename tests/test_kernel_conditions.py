@@ -157,6 +157,7 @@ STENCIL3D = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("app", "cases"), [("jacobi2d", JACOBI), ("stencil3d", STENCIL3D)])
 def test_every_condition_of_stencils(
     monkeypatch: pytest.MonkeyPatch, app: str, cases: list[Any]

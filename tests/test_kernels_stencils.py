@@ -292,6 +292,7 @@ def test_sweep_tile_2d_seams(
     check_tile("jacobi2d", own, sweeps, grow, 3)
 
 
+@pytest.mark.long
 @given(
     own=st.tuples(st.integers(1, 12), st.integers(1, 60), st.integers(1, 20)),
     sweeps=st.integers(1, 9),

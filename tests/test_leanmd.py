@@ -822,6 +822,7 @@ def test_bad_input_is_refused(refused: Callable[..., str], words: str) -> None:
     assert REFUSED[words] in refused("run", "leanmd", *words.split())
 
 
+@pytest.mark.long
 def test_units_change_no_bit_and_are_those_of_argon(tmp_path: Path) -> None:
     """Catches SI units that reach the state, a wrong factor, and a file without them."""
     run = "leanmd --preset tiny --steps 4 --warmup 0"

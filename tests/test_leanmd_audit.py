@@ -230,6 +230,7 @@ def test_mistakes_in_pairs(monkeypatch: MonkeyPatch, mistake: Any) -> None:
     assert MISTAKES[mistake] | ({VIRIAL} if mistake is weak_virial else set()) <= failed(PAIRS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize(
     "values",

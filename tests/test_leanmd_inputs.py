@@ -370,6 +370,7 @@ def test_reads_what_lammps_writes(tmp_path: Path) -> None:
     agree_on(path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("store", ["time", "linear"])
 def test_reads_what_pyh5md_writes(tmp_path: Path, store: str) -> None:
     """Catches a dialect of our own: the library of the format's authors writes the file."""

@@ -83,6 +83,7 @@ def run(folder: Path, programs: dict[str, str]) -> dict[str, Returned]:
     return ends
 
 
+@pytest.mark.long
 def test_messages_are_counted_in_every_communicator(tmp_path) -> None:
     """Catches messages that are not seen, so that right programs fail, and ranks of another one."""
     made = MADE | {BACKWARDS: "comm = comm.Split(0, -comm.rank)"}

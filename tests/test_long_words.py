@@ -182,6 +182,7 @@ STUDY = [
 ]
 
 
+@pytest.mark.long
 def test_toml(tmp_path: Path) -> None:
     """Catches a key of many parts: 20 000 of them took 14 s."""
     path = tmp_path / "input.toml"
@@ -231,6 +232,7 @@ def test_json(tmp_path: Path, name: str) -> None:
 LINES = ["run echo --preset '@'", "@", 'run "@" echo', "run echo # @", "run echo\n@\n"]
 
 
+@pytest.mark.long
 def test_command_lines_in_a_file(tmp_path: Path) -> None:
     """Catches a word that is split off letter by letter: its time grows with the square."""
     for places, size in ((LINES[:1], LONG), (LINES, batch.LONGEST - 100)):

@@ -153,6 +153,7 @@ def test_expected_particles_are_near_the_drawn_ones(monkeypatch: pytest.MonkeyPa
     assert not np.array_equal(expected, drawn)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "values",
     [
@@ -526,6 +527,7 @@ def test_a_fit_finds_the_costs_that_the_campaign_shows() -> None:
     assert sum(fitted) == pytest.approx(both, rel=0.1)
 
 
+@pytest.mark.long
 def test_errors_of_left_out_cells_are_those_of_the_noise() -> None:
     """Catches a cell that helps to predict itself, and a formula that is wrong but well fitted."""
     right = fitting.leave_one_out(known(), cells_of(known(**TRUTH), 0.01, 2))
@@ -614,6 +616,7 @@ def test_balancing_pays_if_its_gain_is_above_one(cost: float, result: str) -> No
 # Published tables and our own campaigns ----------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("table", published.TABLES, ids=lambda table: table.title)
 def test_published_tables(table: Any) -> None:
     """Catches a model that no longer predicts what others have published.
@@ -626,6 +629,7 @@ def test_published_tables(table: Any) -> None:
     assert judged and all(one.holds for one in judged) == (table.fails is None)
 
 
+@pytest.mark.long
 def test_a_wrong_distribution_of_particles_is_seen() -> None:
     """Catches a check of PIC that passes for any tiles: with L = 2998 it does not."""
     table = next(table for table in published.TABLES if table.title == published.PIC)
@@ -695,6 +699,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("text", "words"), BROKEN)
 def test_broken_machines_are_refused_in_one_line(text: str, words: str, tmp_path: Path) -> None:
     """Catches a traceback, or a cost that is taken without a look."""
@@ -764,6 +769,7 @@ def synthetic_records(true: Machine) -> Any:
     return record_of
 
 
+@pytest.mark.long
 def test_a_synthetic_machine_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Catches a measurement that does not see a cost, or takes it for another."""
     hosts = {f"driver.{name}.{cost}": value for name in ("mpi", "charm") for cost, value in (
@@ -876,6 +882,7 @@ def test_the_figure_of_the_check() -> None:
     assert faults(drawn, ["published", "predicted"]) == []
 
 
+@pytest.mark.long
 def test_a_prediction_from_the_command_line(tmp_path: Path) -> None:
     """Catches a command that ends badly, a figure that is not written, and a table without rows."""
     figure = tmp_path / "scaling.png"

@@ -66,6 +66,7 @@ def test_a_mutant_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert outcome == (run.CHECKS, "ended by signal 26")
 
 
+@pytest.mark.long
 def test_a_function_with_a_cache_is_changed() -> None:
     """Catches a tool that leaves what such a function has returned before the change."""
     file = "miniapps/leanmd/domain.py"
@@ -101,6 +102,7 @@ def test_explanations(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     assert run.main() == 0
 
 
+@pytest.mark.long
 def test_tests_kill_mutants_of_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches tests that are made without the mutant, or not those that reach it."""
     file = "drivers/timing.py"

@@ -82,6 +82,7 @@ def reads_a_real(read: Callable[[str], Any], text: str) -> bool:
         return False
 
 
+@pytest.mark.long
 def test_long_words_of_every_option() -> None:
     """Catches a value that takes more than linear time to read, or to complain about.
 

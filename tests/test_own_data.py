@@ -89,6 +89,7 @@ def test_a_run_has_its_own_data(way: Way, name: str, beside: Path) -> None:
         SavedRun.read(Path("run.h5"))
 
 
+@pytest.mark.long
 def test_every_command_that_reads_a_run_refuses(beside: Path) -> None:
     """Catches a command that opens the file by itself."""
     for copy in (SECRET, "run.h5"):

@@ -96,21 +96,23 @@ def words_of(problem: str, ways: str) -> str:
     return f"{PROBLEMS[problem]} --steps {STEPS} --warmup {WARMUP} {ways}"
 
 
-RUNS = [
-    *(words_of(problem, f"--driver mpi {ways}") for problem, ways in MPI),
-    *(words_of(problem, f"--driver charm {ways}") for problem, ways in CHARM),
-    *(words_of(problem, f"{BALANCED_PES} {ways}") for problem, ways, _ in BALANCED),
-    *(f"{TOLERANCE} {ways}" for ways in ENDS_EARLY),
-    *(f"{RULES_RUN} {ways}" for ways in RULES),
+MPI_RUNS = [(words_of(problem, f"--driver mpi {ways}"), problem) for problem, ways in MPI]
+CHARM_RUNS = [(words_of(problem, f"--driver charm {ways}"), problem) for problem, ways in CHARM]
+BALANCED_RUNS = [
+    (words_of(problem, f"{BALANCED_PES} {ways}"), problem, times)
+    for problem, ways, times in BALANCED
 ]
 
 
 @pytest.fixture(scope="session")
-def records(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """The records of `RUNS`, made by six launches, which leave no scratch folder behind.
+def records(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Records:
+    """The records of the runs of all tests below that are made, by a launch for each number of PEs.
 
-    PEs are forked; the tests below, of the number of PEs, start them.
+    It leaves no scratch folder behind. PEs are forked; other tests, of the number of PEs, start
+    them.
     """
+    tests = [item for item in request.session.items if "records" in item.fixturenames]
+    runs = [test.callspec.params["run"] for test in tests if test.path == Path(__file__)]
 
     def make(folder: Path) -> None:
         scratch = folder / "scratch"
@@ -122,29 +124,28 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
             mock.patch.object(tempfile, "tempdir", str(scratch)),
             mock.patch.object(miniapps, "__path__", [*miniapps.__path__, *toys.values()]),
         ):
-            found = batch.solve_all([spec_of(["run", *run.split()]) for run in RUNS])
+            found = batch.solve_all([spec_of(["run", *run.split()]) for run in runs])
         assert list(scratch.iterdir()) == []
         records = [{"failed": one} if isinstance(one, str) else one for one in found]
         (folder / "records.json").write_text(json.dumps(records))
 
     folder = support.made_once(tmp_path_factory, "launched runs", make)
-    return dict(zip(RUNS, json.loads((folder / "records.json").read_text()), strict=True))
+    return dict(zip(runs, json.loads((folder / "records.json").read_text()), strict=True))
 
 
-def check_run(records: dict[str, Any], problem: str, ways: str) -> dict[str, Any]:
+def check_run(record: dict[str, Any], run: str, problem: str) -> None:
     """Check a run: valid, of the right state, on as many PEs as were asked for."""
-    record = records[words_of(problem, ways)]
     assert "failed" not in record, record
     assert record["state_hash"] == right_hash(problem)
     assert record["valid"] is True and record["steps"] == STEPS
-    asked = dict(zip(ways.split()[::2], ways.split()[1::2], strict=True))
+    _, *words = run.split()
+    asked = dict(zip(words[::2], words[1::2], strict=True))
     assert record["driver"] == asked["--driver"]
     assert record["pes"] == int(asked["-n"])
     assert record["odf"] == int(asked.get("--odf", 1))
     assert np.prod(record["blocks"]) == record["pes"] * record["odf"]
     assert record["oversubscribed"] is (record["pes"] > record["host"]["cores"])
     assert {"mpi": "mpi", "charm": "charm"}[record["driver"]] in record["versions"]
-    return record
 
 
 def test_references_differ() -> None:
@@ -153,24 +154,25 @@ def test_references_differ() -> None:
     assert len(hashes) == len(PROBLEMS)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("problem", "ways"), MPI)
-def test_mpi(records: Records, problem: str, ways: str) -> None:
+@pytest.mark.parametrize(("run", "problem"), MPI_RUNS)
+def test_mpi(records: Records, run: str, problem: str) -> None:
     """Catches a rank that gets another's halo, a corner that is missing, or a wrong order."""
-    check_run(records, problem, f"--driver mpi {ways}")
+    check_run(records[run], run, problem)
 
 
-@pytest.mark.parametrize(("problem", "ways"), CHARM)
-def test_charm(records: Records, problem: str, ways: str) -> None:
+@pytest.mark.parametrize(("run", "problem"), CHARM_RUNS)
+def test_charm(records: Records, run: str, problem: str) -> None:
     """Catches a chare that gets another's halo, on the same PE or across, whatever the ODF."""
-    record = check_run(records, problem, f"--driver charm {ways}")
+    record = records[run]
+    check_run(record, run, problem)
     assert record["lb"] == [] and record["migrations"] == 0
 
 
-@pytest.mark.parametrize(("problem", "ways", "balancings"), BALANCED)
-def test_charm_with_balancing(records: Records, problem: str, ways: str, balancings: int) -> None:
+@pytest.mark.parametrize(("run", "problem", "balancings"), BALANCED_RUNS)
+def test_charm_with_balancing(records: Records, run: str, problem: str, balancings: int) -> None:
     """Catches state or messages that are lost when a chare migrates, and balancings left out."""
-    record = check_run(records, problem, f"{BALANCED_PES} {ways}")
+    record = records[run]
+    check_run(record, run, problem)
     assert len(record["lb"]) == balancings
     assert record["migrations"] == sum(entry["moved"] for entry in record["lb"])
     for entry in record["lb"]:
@@ -179,32 +181,32 @@ def test_charm_with_balancing(records: Records, problem: str, ways: str, balanci
         }
         assert WARMUP < entry["step"] < WARMUP + STEPS and 0 <= entry["moved"] <= 8
         assert 1 <= entry["imbalance_before"] <= 2 and 1 <= entry["imbalance_after"] <= 2
-    if "Rotate" in ways:
+    if "Rotate" in run:
         assert all(entry["moved"] == 8 for entry in record["lb"])
 
 
-@pytest.mark.parametrize("ways", ENDS_EARLY)
-def test_tolerance_ends_every_driver_at_the_same_step(records: Records, ways: str) -> None:
+@pytest.mark.parametrize("run", [f"{TOLERANCE} {ways}" for ways in ENDS_EARLY])
+def test_tolerance_ends_every_driver_at_the_same_step(records: Records, run: str) -> None:
     """Catches PEs that stop apart, hang at the end, or stop at another step than serially."""
     problem = apps.load("jacobi2d").Problem(
         size=(13, 11), time_tile=1, tolerance=3.0, check_every=4
     )
     right = support.solve("jacobi2d", problem, (1, 1), 60, warmup=3)
-    record = records[f"{TOLERANCE} {ways}"]
+    record = records[run]
     assert record["steps"] + 3 == right.outcome.steps_done == 32
     assert record["state_hash"] == right.state_hash
 
 
-@pytest.mark.parametrize("ways", RULES)
-def test_all_that_the_contract_allows(records: Records, ways: str) -> None:
+@pytest.mark.parametrize("run", [f"{RULES_RUN} {ways}" for ways in RULES])
+def test_all_that_the_contract_allows(records: Records, run: str) -> None:
     """Catches a driver that is right for halos only.
 
     The app in toyapps sends arrays of any length, shape and type, longer ones after shorter ones,
     collects a phase in two parts, reduces in between, writes to what it received, lets others of
     its process go first, and ends early.
     """
-    record = records[f"{RULES_RUN} {ways}"]
-    assert record["steps"] == (9 if "--stop" in ways else 20)
+    record = records[run]
+    assert record["steps"] == (9 if "--stop" in run else 20)
     counters = np.full((7, 5), record["steps"], np.int64)
     assert record["state_hash"] == digest(hash_cells("counters", counters, (0, 0), (7, 5)))
 

@@ -64,6 +64,7 @@ def test_a_field_has_its_axes(files: dict[str, Path], app: str) -> None:
     assert image.GetBounds()[1 : 2 * field.ndim : 2] == field.shape
 
 
+@pytest.mark.long
 def test_particles_have_their_columns(files: dict[str, Path]) -> None:
     """Catches particles in another place, a column under another name, and rows that differ."""
     points = read(files["pic"])
@@ -141,6 +142,7 @@ def converted(checkpoint: Path, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("app", ["jacobi2d", "stencil3d"])
 @pytest.mark.parametrize("version", ["this", "without extent"])
 def test_a_field_of_a_checkpoint(

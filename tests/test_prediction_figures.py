@@ -39,6 +39,7 @@ def replayed(points: Any, title: str = "Loads of pic") -> Any:
     return laid_out(figure).axes[0]
 
 
+@pytest.mark.long
 def test_curves_of_a_replay_are_its_predictions() -> None:
     """Catches seconds, a balancer's times under another name, and a bound that looks like one."""
     axes = replayed(POINTS)
@@ -56,6 +57,7 @@ def test_curves_of_a_replay_are_its_predictions() -> None:
     assert [text_of(label) for label in axes.get_xticklabels()] == ["2", "4", "8"]
 
 
+@pytest.mark.long
 def test_axes_of_a_replay_on_several_pes_are_logarithmic() -> None:
     """Catches an ideal curve that is bent, and one number of PEs on a logarithmic axis."""
     axes = replayed(POINTS)
@@ -67,6 +69,7 @@ def test_axes_of_a_replay_on_several_pes_are_logarithmic() -> None:
     assert (one.get_xscale(), one.get_yscale()) == ("linear", "linear")
 
 
+@pytest.mark.long
 def test_a_replay_with_several_odfs_has_a_curve_for_each() -> None:
     """Catches a curve that goes back from the most PEs to the fewest, for a second ODF."""
     points = [point("Greedy", pes, odf / pes, odf=odf) for odf in (1, 2) for pes in (2, 4, 8)]
@@ -79,6 +82,7 @@ def test_a_replay_with_several_odfs_has_a_curve_for_each() -> None:
     assert line[0] == "Greedy every 20" and line[1][:, 0] == pytest.approx([2, 4])
 
 
+@pytest.mark.long
 def test_the_layout_of_a_replay() -> None:
     """Catches labels of PEs over each other, a legend on the curves, and colours that run out."""
     many = [point(f"B{n}", 2**at, n + 1.0) for n in range(9) for at in range(1, 10)]
@@ -139,6 +143,7 @@ CHECKED = {
 }
 
 
+@pytest.mark.long
 def test_the_panels_of_a_check() -> None:
     """Catches a table in another panel, one that is left out, an empty panel, and wrong axes."""
     figure = model_figure.checked_figure(CHECKED)

@@ -90,6 +90,7 @@ LENGTHS = {  # of axes of the preset "minimal"
 }
 
 
+@pytest.mark.long
 def test_axes_are_what_they_are_called(files: dict[str, Path]) -> None:
     """Catches names of axes in another order."""
     for app, lengths in LENGTHS.items():

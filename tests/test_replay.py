@@ -404,6 +404,7 @@ def test_the_best_choice_and_its_margin() -> None:
     assert same is not None and same.row.choice.balancer == "RefineB"
 
 
+@pytest.mark.long
 def test_a_balancer_that_does_nothing_is_not_recommended(
     traced: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -459,6 +460,7 @@ def test_bytes_that_blocks_send(traced: Any) -> None:
         assert file["timing/messages"].attrs["units"].tolist() == ["1", "1", "1", "1", "B"]
 
 
+@pytest.mark.long
 def test_a_run_without_trace_has_no_messages(tmp_path: Path) -> None:
     """Catches what only traces pay for in every run; and a replay that needs it."""
     path = tmp_path / "run.h5"
@@ -468,6 +470,7 @@ def test_a_run_without_trace_has_no_messages(tmp_path: Path) -> None:
     assert main(["replay", str(path), "--pes", "2"]) == VALID
 
 
+@pytest.mark.long
 def test_the_command(traced: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Catches a table, a figure and JSON that do not show the same predictions."""
     path, costs = traced[0], tmp_path / "costs.json"
@@ -528,6 +531,7 @@ def test_costs_that_are_none(text: str, said: str, tmp_path: Path) -> None:
         Costs.read(path)
 
 
+@pytest.mark.long
 def test_runs_of_other_problems(traced: Any, tmp_path: Path) -> None:
     """Catches a mean over runs that have nothing in common."""
     other = tmp_path / "other.h5"

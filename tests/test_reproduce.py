@@ -754,6 +754,7 @@ def test_a_campaign_of_another_study_is_refused(figure: str, made: str, line: st
     assert f"{made}.jsonl: is not {line}" in str(caught.value)
 
 
+@pytest.mark.long
 def test_a_page_says_what_is_otherwise_than_published(canned: Path) -> None:
     """Catches a small problem that is shown as the published one, also if it is called full."""
     main(["reproduce", "espm2-fig7", "--quick", "--folder", "made"])
@@ -793,6 +794,7 @@ def test_settings_of_a_scale() -> None:
         assert settings.is_as_asked(fig1, scale, campaign) == as_asked, (scale, sizes, trials)
 
 
+@pytest.mark.long
 def test_quick_figures_take_the_minutes_that_the_list_says() -> None:
     """Catches minutes that nobody has measured; of the runs that count, and samples of noise."""
     folder, seen = ROOT / "docs/reproduction/quick", 0

@@ -259,6 +259,7 @@ STATE, LOAD, TIME = "final state", "load of each PE", "time of each step"
 BLOCKS, HOMES, MOVES = "load of each block", "PE of each block", "migrations: 1"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("pes", "lb", "titles"),
     [

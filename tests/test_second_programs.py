@@ -97,6 +97,7 @@ def test_ase_finds_the_same_thermo_table(argon: list[Run], part: int) -> None:
         assert row["time_s"] == near(seconds)
 
 
+@pytest.mark.long
 def test_units_of_argon_are_those_of_ase(argon: list[Run]) -> None:
     """Catches a unit that is not made of the others, or a power of ten."""
     found = argon[0][0]["si"]["units"]

@@ -246,6 +246,7 @@ def test_the_simulated_gpu_is_a_column(tmp_path: Path) -> None:
     assert line["driver"] == "serial, simulated GPU" and "differs from" in line["caught"]
 
 
+@pytest.mark.long
 def test_a_report_is_continued(tmp_path: Path) -> None:
     """Catches trials that are made again, or left out although another preset was tried."""
     report, words = tmp_path / "report", (["jacobi2d"], ["serial"], "messages")

@@ -317,6 +317,7 @@ def test_points_of_a_trajectory(made: Any) -> None:
         assert steps[name][...].tolist() == [[0] * 4] * 2
 
 
+@pytest.mark.long
 def test_what_is_written_for_paraview(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a field that is written as points, and the reverse, and a file without a version."""
     field = file_of(tmp_path / "field.h5")

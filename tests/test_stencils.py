@@ -159,6 +159,7 @@ def runs(draw: st.DrawFn, app: str) -> dict[str, Any]:
     return {"problem": problem, "grid": parts, "odf": odf, "steps": steps, "warmup": warmup}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("app", APPS)
 @settings(max_examples=100)
 @given(data=st.data())
@@ -241,6 +242,7 @@ def test_initial_mode_is_an_eigenvector(app: str) -> None:
         assert np.abs(after - decay * before).max() < 1e-15
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("app", APPS)
 def test_heated_ends_at_the_harmonic_solution(app: str) -> None:
     """Catches a boundary that is not held: in the end each cell is the mean of its neighbours."""
@@ -694,6 +696,7 @@ def test_small_error_in_a_large_grid() -> None:
     assert failed == {"mode", REFERENCE}
 
 
+@pytest.mark.long
 def test_two_cells_exchanged_in_a_large_grid() -> None:
     """Catches modes that are all smooth: neighbouring cells have nearly the same weight in them."""
     problem = problem_of("jacobi2d", size=(2048, 1024), boundary="heated", initial="ones")

@@ -142,6 +142,7 @@ def tables(path: Path) -> dict[str, bytes]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("often")
 def test_frames_of_rounds_of_several_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a frame that is kept, or cut, by its step instead of the round that reached it."""

@@ -118,6 +118,7 @@ def test_weak_grows_from_the_fewest_pes():
         study_of("weak", "jacobi2d", "--pes", "2,3").specs()
 
 
+@pytest.mark.long
 def test_lb_is_every_balancer_with_every_period_and_none():
     study = study_of(
         "lb", "stencil3d", "--pes", "2", "--balancers", "Greedy,Rotate", "--lb-periods", "5,9"
@@ -754,6 +755,7 @@ def test_a_disturbed_run_is_repeated(tmp_path, canned, monkeypatch):
     assert len(reasons) == 2 and "disturbed: a PE waited 50% of the time" in reasons[0]
 
 
+@pytest.mark.long
 def test_a_core_that_is_a_little_slower_is_not_waited_for(tmp_path, canned, monkeypatch):
     """Catches a study on a virtual machine that waits minutes before each of its runs."""
     study = study_of("strong", "echo", "--preset", "tiny", "--pes", "1", "--drivers", "mpi")

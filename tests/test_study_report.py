@@ -580,6 +580,7 @@ def ticks(axis: Any) -> list[str]:
     return [label.get_text() for label in axis.get_ticklabels()]
 
 
+@pytest.mark.long
 def test_step_time_figure(strong: Canned) -> None:
     """Catches other axes, other data than the analysis, an ideal line from elsewhere."""
     figure, axes = drawn(strong, "step-time")
@@ -769,6 +770,7 @@ def test_parts_of_steps_that_differ_much_are_shares(strong: Canned) -> None:
     ] * 2
 
 
+@pytest.mark.long
 def test_odf_figure(factors: Canned) -> None:
     """Catches mpi as a point among ODFs, without its interval, or an axis of PEs."""
     figure, axes = drawn(factors, "odf")
@@ -795,6 +797,7 @@ def test_gain_figure(balancing: Canned) -> None:
     assert set(legend(figure)) == {"gain", "ideal gain (max/mean)", "no gain"}
 
 
+@pytest.mark.long
 def test_granularity_figure(grains: Canned) -> None:
     """Catches efficiencies over anything but the step, and a METG that is marked elsewhere."""
     figure, axes = drawn(grains, "granularity")
@@ -816,6 +819,7 @@ def test_points_of_granularity_are_joined_by_size(grains: Canned) -> None:
     assert sorted(shares, reverse=True) == list(shares)
 
 
+@pytest.mark.long
 def test_many_bars_are_in_panels(grains: Canned) -> None:
     """Catches a column of bars as high as a page, a panel of another configuration, lost points."""
     for odf in (1, 4):
@@ -876,6 +880,7 @@ def test_ids_of_figures_do_not_clash(page_alone: str) -> None:
     assert used and used <= set(ids)
 
 
+@pytest.mark.long
 def test_figures_of_the_page_have_their_own_captions(page_alone: str) -> None:
     """Catches a figure beside the caption of another one. An SVG names its texts in comments."""
     labels = {"step-time": "time per step [ms]", "speed-up": "speed-up"}

@@ -174,6 +174,7 @@ CAUGHT = {
 }
 
 
+@pytest.mark.long
 def test_diff(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Catches a sentence on a difference that is one long line."""
     paths = [str(tmp_path / f"{'long-name-of-a-run-' * 2}{steps}.h5") for steps in (3, 4)]

@@ -128,6 +128,7 @@ def test_parts_of_lines(shape: tuple[int, ...]) -> None:
 # Runs --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @BOTH
 def test_the_same_bits_on_all_blocks(problem: TransposeProblem) -> None:
     """Catches elements that follow the blocks, and checks that no program passes."""
@@ -252,6 +253,7 @@ def problem_of(fault: str) -> tuple[TransposeProblem, tuple[int, ...]]:
     return (FIELD, (2, 2, 1)) if of_fft else (MATRIX, (3, 1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("fault", "check"), [*WRONG.items(), *AUDITED.items()])
 def test_each_check_finds_a_wrong_program(fault: str, check: str) -> None:
     """Catches a check that cannot fail."""

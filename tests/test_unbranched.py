@@ -27,6 +27,7 @@ def numbers() -> np.ndarray:
     return np.concatenate([estimates.drawn(1, 1_000_000), estimates.special()])
 
 
+@pytest.mark.long
 def test_bits_are_those_of_the_compiler(unbranched: Any, numbers: np.ndarray) -> None:
     """Catches operations that round otherwise for some number or estimate."""
     assert estimates.wrong_reciprocals(unbranched.refining(fma), numbers) == 0

@@ -93,6 +93,7 @@ def test_a_gpu_is_compared_with_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None
     assert devices[0] == "cpu" and set(devices[1:]) == {"gpu"} and len(devices) > 15
 
 
+@pytest.mark.long
 def test_several_kinds_of_blocks_are_compared_on_the_smaller_problem(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -32,6 +32,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_ase_reads_all_frames(run: Path) -> None:
     """Catches atoms in another order in every frame, momenta lost, and a box of another shape."""
     frames = ase.io.read(run.with_suffix(".xyz"), index=":")
@@ -142,6 +143,7 @@ def test_a_damaged_trajectory(run: Path, tmp_path: Path, damage: str, capsys: An
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.long
 def test_a_trajectory_that_ends_the_library(
     run: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:

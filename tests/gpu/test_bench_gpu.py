@@ -49,6 +49,7 @@ def wrong_change(old, new, region, newest, change):  # type: ignore[no-untyped-d
     return newest, change + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", [wrong_cell, wrong_change])
 @pytest.mark.parametrize("how", ["", ", residual", ", 4 at once"])
 def test_other_bits_show(how: str, mistake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,6 +66,7 @@ def test_other_bits_show(how: str, mistake: Any, monkeypatch: pytest.MonkeyPatch
     assert not rates.has_cpu_bits("jacobi2d", (9, 8), how, "float64")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["hidden_copies", "streams"])
 def test_no_times_of_sweeps_that_are_wrong(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches times of kernels that do nothing."""

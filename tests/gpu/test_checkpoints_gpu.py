@@ -56,6 +56,7 @@ RUNS: dict[str, tuple[str, dict[str, Any], list[tuple[int, ...]]]] = {
 OF_DAY = [run for run in RUNS if run.partition(",")[0] in of_day.with_kernels()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", OF_DAY)
 def test_a_run_continues_on_another_device(run: str, tmp_path: Path) -> None:
     """Catches a checkpoint that lacks what is on a device, and blocks that take it up elsewhere."""

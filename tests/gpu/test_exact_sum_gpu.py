@@ -26,6 +26,7 @@ def added(name: str, function: str, *arrays: np.ndarray) -> np.ndarray:
     return np.array(on.to_host(words))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("function", ["add_sum", "add_dot"])
 def test_exact_sums_of_hostile_numbers(function: str, dtype: Any) -> None:

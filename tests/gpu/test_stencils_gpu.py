@@ -106,12 +106,14 @@ SEAMS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("app", "shape", "sweeps"), SEAMS)
 def test_seams_of_tiles(app: str, shape: tuple[int, ...], sweeps: int) -> None:
     """Catches errors where one thread block ends and the next begins, along each axis."""
     check_tile(app, shape, sweeps, [(1, 0, 0, 1, 1, 1)[: 2 * len(shape)]], "float64")
 
 
+@pytest.mark.slow
 def test_planes_of_a_thread_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches large grids that read planes more often than they must, and few thread blocks."""
     stencil3d = importlib.import_module("miniapps.kernels.stencil3d.gpu")
@@ -294,6 +296,7 @@ def test_block_pickled_in_mid_run(app: str) -> None:
     assert support.state_hash_of(moved) == support.solve(app, problem, grid, 2).state_hash
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_blocks_that_make_rounds_of_other_lengths(seed: int) -> None:
     """Catches a launch for all blocks whose sweeps are as many as those of the first block."""
