@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import mmap
 import os
@@ -105,6 +106,46 @@ def test_a_run_that_runs_out_of_time_is_made_again(
     (found,) = answers(STUCK, STUCK)
     assert len(asked) == (1 if acted else 2)  # a right program does not lose messages
     assert command.conclude([found], False) == (VALID if acted else WRONG)
+
+
+BROKEN = """
+from miniapps.faults import fault
+
+@fault("{driver}:joined")
+def broken(right):
+    return lambda *given: right(*given).no_such_name
+"""
+
+
+def test_a_fault_that_does_not_fit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Catches a mistake in a fault that counts as caught, though no check has seen anything."""
+    (tmp_path / "broken_faults.py").write_text(BROKEN)
+    monkeypatch.syspath_prepend(tmp_path)
+    wrong = {"grid: nan": importlib.import_module("broken_faults").broken}
+    monkeypatch.setattr(faults, "of", lambda *where: wrong)
+    found = solve_here(trials_of("jacobi2d", "serial", tmp_path)["grid: nan"])
+    assert found.acted and "no_such_name" in found.caught
+    assert command.conclude([found], False) == WRONG
+    assert "not a fault, as it does not fit: grid: nan: jacobi2d, serial" in capsys.readouterr().out
+    of_a_type = replace(found, caught="ends: PE 1, step 3: TypeError: no number (block.py:9; ...)")
+    assert command.conclude([of_a_type], False) == WRONG
+
+
+MEANT = (  # errors that the mistake makes elsewhere, and one that a fault makes itself
+    "ends: step 7: ValueError: could not broadcast (cpu.py:42; ...)",
+    "ends: PE 0, block (0, 0), step 1: SystemExit: 0 (results_faults.py:99; ...)",
+    "ends: block (0, 0): message of another shape",
+    "differs from reference",
+)
+
+
+@pytest.mark.parametrize("caught", MEANT)
+def test_errors_that_a_mistake_makes_catch_it(caught: str, tmp_path: Path) -> None:
+    """Catches a rule that refuses faults that end their run as they should."""
+    trial = trials_of("jacobi2d", "serial", tmp_path)["grid: nan"]
+    assert command.conclude([Found(trial, True, caught)], False) == VALID
 
 
 def test_the_report_has_one_line_of_an_error() -> None:

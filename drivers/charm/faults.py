@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from miniapps.contract import SETUP
+from miniapps.drivers.reduction import packed_value
 from miniapps.drivers.shared_memory import READERS, Handle
 from miniapps.faults import ACTED, Fault, catalogue, fault, replaced, rounded
 
@@ -113,10 +114,10 @@ def reduction_of_one_chare(right: Any) -> Any:
     """A reduction is the chare's own value."""
 
     def result_of(total: Any, value: Any, op: str) -> Any:
-        result = right(total, value, op)
-        if np.asarray(result).tobytes() != np.asarray(value).tobytes():
+        result, own = right(total, value, op), right(packed_value(value, op), value, op)
+        if np.asarray(result).tobytes() != np.asarray(own).tobytes():
             ACTED.now()
-        return value
+        return own
 
     return result_of
 

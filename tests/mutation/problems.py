@@ -27,7 +27,7 @@ from miniapps.pic import faults as pic_faults
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.events import Event
 from miniapps.transpose import faults as transpose_faults
-from miniapps.workbench.selftest import messages
+from miniapps.workbench.selftest import messages_faults as messages
 
 PLAN = AuditPlan(samples=24, every=1, seed=5)
 SEED = 3  # of the order of events under the sim driver
@@ -389,7 +389,8 @@ def known() -> dict[str, str]:
     return {name: cases[name].see().facts for name in sorted(cases)}
 
 
-OTHER_KERNELS = {"transpose": "pencils"}  # of apps that have several
+OTHER_KERNELS = {"transpose": "pencils", "cg": "exact_sum"}  # of apps that have several
+ENOUGH = "grows-4500", "half-2048", "wide-2048", "zeros-2048", "fine-1"  # all take minutes in Python
 TESTS = {  # of files, what runs cannot show
     "miniapps/stencil3d/block.py": (
         "test_stencils.py::test_waiting_takes_as_long_as_it_should",
@@ -429,6 +430,16 @@ TESTS = {  # of files, what runs cannot show
     "kernels/cg/cpu.py": ("test_cg.py::test_the_operator", "test_cg.py::test_updates"),
     "kernels/state_hash/__init__.py": ("test_state_hash.py",),
     "kernels/exact_sum/__init__.py": ("test_exact_sums.py",),
+    "kernels/exact_sum/cpu.py": (
+        "test_exact_sums.py::test_hostile_numbers",
+        "test_exact_sums.py::test_nan_and_inf",
+        *(f"test_exact_sums.py::test_long_arrays[{kind}]" for kind in ENOUGH),
+        "test_exact_sums.py::test_long_arrays_of_float32",
+        "test_exact_sums.py::test_errors_of_products_are_finer_than_products",
+        "test_exact_sums.py::test_error_of_a_product_underflows",
+        "test_exact_sums.py::test_numbers_that_fill_the_bins",
+        "test_exact_sums.py::test_digits_get_room_again",
+    ),
 }
 
 

@@ -117,8 +117,8 @@ class Asked:
 def selftest(asked: Asked, markdown: bool) -> int:
     """Try faults in apps under drivers, show a table; returns the exit status.
 
-    The status is 1 if a fault survives, if a run fails in which no fault has acted, if a run has
-    run out of time twice, or, where all are tried, if a fault acts nowhere.
+    The status is 1 if a fault survives or does not fit its app, if a run fails in which no fault
+    has acted, if a run has run out of time twice, or, where all are tried, if a fault acts nowhere.
     """
     found, changed = [], []
     with scratch_for_all() as folder:
@@ -239,12 +239,14 @@ def conclusion(found: Sequence[Found], everything: bool) -> tuple[int, list[str]
     twice = "ran out of time twice, so it shows nothing"
     lines += [f"{twice}: {place(one)}: {one.caught}" for one in late]
     lines += [f"survives: {place(one)}" for one in survived]
+    misfits = [one for one in wrong if one.is_misfit]
+    lines += [f"not a fault, as it does not fit: {place(one)}: {one.caught}" for one in misfits]
     allowed = [one for one in acting(wrong) if not one.caught and not one.survived]
     lines += [f"allowed: {place(one)}: {one.allowed}" for one in allowed]
     lines += [f"changes nothing anywhere: {name}" for name in idle]
     lines += [*drivers.left_out(), *simulated.left_out()]
     lines += [summary(len(acted), len(acting(wrong)), len(survived))]
-    return WRONG if failed or late or survived or idle else VALID, lines
+    return WRONG if failed or late or survived or misfits or idle else VALID, lines
 
 
 def place(one: Found) -> str:

@@ -12,7 +12,9 @@ from typing import Any
 from miniapps import apps
 from miniapps.faults import Fault
 
-MESSAGES, RESULTS = "miniapps.workbench.selftest.messages", "miniapps.workbench.selftest.results"
+MESSAGES, RESULTS = (
+    f"miniapps.workbench.selftest.{name}_faults" for name in ("messages", "results")
+)
 OF_THE_PACKAGE = "{package}.faults"  # of an app or a driver
 OF_GPUS = "miniapps.gpu_faults"  # whatever the app; those of an app are in its package
 

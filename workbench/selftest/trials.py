@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import warnings
 from collections.abc import Iterator, Mapping
@@ -31,6 +32,8 @@ BALANCER, PERIOD = "Rotate", 3  # moves every block
 PES, ODF, PARTS = 2, 2, 4
 PATIENCE = 4  # times the usual limit, for a trial that ran out of time
 ENDS = "ends: "  # before the error of a run that did not end by itself
+# Errors of a fault that does not fit the app: in its own lines, or of a type that no data has.
+MISFIT = re.compile(r"^(?!.*SystemExit).*\(\w*faults\.py:\d+; |\bTypeError: ")
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,11 @@ class Found:
         Where no fault has acted, no message is lost either: a busy machine made the PEs wait.
         """
         return ran_out_of_time(self.caught) or (not self.acted and stalled(self.caught))
+
+    @property
+    def is_misfit(self) -> bool:
+        """Whether the run ended because the fault does not fit the app, which no check has seen."""
+        return MISFIT.search(self.caught) is not None
 
     @property
     def allowed(self) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from miniapps.contract import EXACT, AllReduce, Collect, CollectSum, Post, PostSum
 from miniapps.devices.messages import packed
+from miniapps.drivers.reduction import packed_value, result_of
 from miniapps.faults import ACTED, Fault, catalogue, fault, rounded
 
 RESUME = "miniapps.drivers.timing:Stepper.resume"
@@ -294,7 +295,8 @@ def reduction_of_one_block(right: Any) -> Any:
             answer = noted(answer, vars(self).pop("reduces"))
         request = right(self, answer)
         if type(request) is AllReduce:
-            vars(self)["reduces"] = request.value
+            value, op = request.value, request.op
+            vars(self)["reduces"] = result_of(packed_value(value, op), value, op)
         return request
 
     return resume
