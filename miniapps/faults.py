@@ -7,13 +7,15 @@ A module named ``faults`` in an app's package, or beside a driver's file, lists 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
 import numpy as np
+
+SPOILT_AT = 3  # the step of `spoiling`
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +94,38 @@ def off_in_its_last_bit(right: Any) -> Any:
         return [piece._replace(values=values), *others]
 
     return state
+
+
+def skipping(
+    right: Any, skips: Callable[[int], bool], count_it: Callable[[Any, int], None] | None = None
+) -> Any:
+    """A block's ``step`` that makes some steps only in name, by their number, from 1 on.
+
+    ``count_it``: what the block does in their place, to say that it has made so many.
+    """
+
+    def step(self: Any, count: int) -> Generator[Any, Any, bool]:
+        self.made = vars(self).get("made", 0) + count
+        if not skips(self.made):
+            return bool((yield from right(self, count)))
+        if count_it is not None:
+            count_it(self, count)
+        return False
+
+    return step
+
+
+def spoiling(right: Any, spoil: Callable[[Any], None]) -> Any:
+    """A block's ``step``, after whose step `SPOILT_AT` the first block is spoilt."""
+
+    def step(self: Any, count: int) -> Generator[Any, Any, bool]:
+        finished = yield from right(self, count)
+        self.made = vars(self).get("made", 0) + count
+        if self.made == SPOILT_AT and not any(self.index):
+            spoil(self)
+        return bool(finished)
+
+    return step
 
 
 def reporting(wrong: Any) -> Any:

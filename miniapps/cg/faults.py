@@ -9,7 +9,15 @@ import numpy as np
 
 from miniapps.cg.block import COLOURS
 from miniapps.contract import AllReduce, Collect, Post
-from miniapps.faults import ACTED, Fault, catalogue, fault, off_in_its_last_bit
+from miniapps.faults import (
+    ACTED,
+    Fault,
+    catalogue,
+    fault,
+    off_in_its_last_bit,
+    skipping,
+    spoiling,
+)
 from miniapps.kernels.exact_sum import rounded as rounded_sum
 from miniapps.kernels.halo.interface import box
 
@@ -25,7 +33,6 @@ UNSEEN = {
     "cg: sums that follow the blocks": "the last sum, which is computed again, is often right",
     "cg: direction lost": "if all blocks lose it, they begin anew, which is slower but right",
 }
-SPOILT_AT = 3  # step
 
 
 # Halos -------------------------------------------------------------------------------------------
@@ -268,28 +275,17 @@ def solution_of_another_run(right: Any) -> Any:
 @fault(f"{BLOCK}.step")
 def skipped_iteration(right: Any) -> Any:
     """The blocks make one iteration less than they say."""
-
-    def step(self: Any, count: int) -> Generator[Any, Any, bool]:
-        self.made = getattr(self, "made", 0) + count
-        if self.made == 2:
-            return False
-        return (yield from right(self, count))
-
-    return step
+    return skipping(right, lambda made: made == 2)
 
 
 @fault(f"{BLOCK}.step")
 def nan(right: Any) -> Any:
     """One point of the solution becomes NaN."""
 
-    def step(self: Any, count: int) -> Generator[Any, Any, bool]:
-        finished = yield from right(self, count)
-        self.made = getattr(self, "made", 0) + count
-        if self.made == SPOILT_AT and not any(self.index):
-            self.vectors["x"][tuple(low for low in self.own[::2])] = np.nan
-        return finished
+    def spoil(block: Any) -> None:
+        block.vectors["x"][tuple(low for low in block.own[::2])] = np.nan
 
-    return step
+    return spoiling(right, spoil)
 
 
 @fault(f"{BLOCK}.state")

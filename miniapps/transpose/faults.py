@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from miniapps.contract import Collect, Post
-from miniapps.faults import ACTED, Fault, catalogue, fault, off_in_its_last_bit
+from miniapps.faults import (
+    ACTED,
+    Fault,
+    catalogue,
+    fault,
+    off_in_its_last_bit,
+    skipping,
+    spoiling,
+)
 
 BLOCK = "miniapps.transpose.block:TransposeBlock"
 PENCIL = "miniapps.transpose.pencils:PencilBlock"
@@ -19,7 +27,6 @@ FFT = {"fft": True, "size": (9, 8, 10)}
 LARGER = {"size": (1500,)}
 PROBLEMS = {"tiny": FEW, "small": LARGER, "large": LARGER}
 UNSEEN: dict[str, str] = {"transpose: last bit off": "the last bit of one element, at the end"}
-SPOILT_AT = 3  # step
 
 # Matrices ----------------------------------------------------------------------------------------
 
@@ -128,26 +135,20 @@ def starts_transposed(right: Any) -> Any:
 def skipped_step(right: Any) -> Any:
     """The blocks make one step less than they say."""
 
-    def step(self: Any, count: int) -> Generator[Any, Any, bool]:
-        if self.time == 1:
-            self.time += count
-            return False
-        return (yield from right(self, count))
+    def count_it(block: Any, count: int) -> None:
+        block.time += count
 
-    return step
+    return skipping(right, lambda made: made == 2, count_it)
 
 
 @fault(f"{BLOCK}.step")
 def nan(right: Any) -> Any:
     """One element of B becomes NaN."""
 
-    def step(self: Any, count: int) -> Generator[Any, Any, bool]:
-        finished = yield from right(self, count)
-        if self.time == SPOILT_AT and not any(self.index):
-            self.b[0, 0] = np.nan
-        return finished
+    def spoil(block: Any) -> None:
+        block.b[0, 0] = np.nan
 
-    return step
+    return spoiling(right, spoil)
 
 
 @fault(f"{BLOCK}.state")
@@ -295,14 +296,7 @@ def field_of_another_run(right: Any) -> Any:
 @fault(f"{PENCIL}.step", given=FFT)
 def steps_without_transforms(right: Any) -> Any:
     """After the first step the blocks make none."""
-
-    def step(self: Any, count: int) -> Generator[Any, Any, bool]:
-        self.made = getattr(self, "made", 0) + count
-        if self.made > 1:
-            return False
-        return (yield from right(self, count))
-
-    return step
+    return skipping(right, lambda made: made > 1)
 
 
 @fault(f"{PENCIL}.state", given=FFT)
