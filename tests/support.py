@@ -39,6 +39,7 @@ from miniapps.decomposition import Layout
 from miniapps.devices.backend import get
 from miniapps.drivers import serial
 from miniapps.drivers.descriptor import Balancing
+from miniapps.drivers.engine import Engine
 from miniapps.drivers.job import Job
 from miniapps.drivers.outcome import Outcome, hashed
 from miniapps.kernels.state_hash import digest
@@ -415,6 +416,14 @@ def blocks_of(
     problem = problem.prepared(layout, device)
     build: Callable[..., Any] = make or apps.load(app).Block
     return [build(problem, layout, index, get(device)) for index in layout.indices()]
+
+
+def states_on(device: str, app: str, problem: Any, grid: tuple[int, ...]) -> list[bytes]:
+    """The states of a problem's blocks on a device after two steps, as bytes."""
+    engine = Engine(blocks_of(app, problem, grid, device=device)).setup()
+    for step in range(2):
+        engine.round(step, 1)
+    return [piece.values.tobytes() for block in engine.blocks for piece in block.state()]
 
 
 def state_hash_of(blocks: Iterable[Any]) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 from miniapps.devices.backend import Array
 from miniapps.devices.cuda.compiler import blocks, cuda, inlined, kernel, mul
 from miniapps.devices.cuda.memory import flat
-from miniapps.devices.cuda.primitives import THREADS, launch, thread_index
+from miniapps.devices.cuda.primitives import THREADS, fill, launch, thread_index
 from miniapps.kernels.exact_sum import WORDS
 from miniapps.kernels.exact_sum.gpu import MANY_BLOCKS, add_product, carry, flush
 from miniapps.kernels.exact_sum.gpu import clear as clear_words
@@ -97,13 +97,6 @@ def _star(u, v, plane, row, march, x0, x1, y0, y1, z0, z1):  # type: ignore[no-u
 # Vectors -----------------------------------------------------------------------------------------
 
 
-@kernel(f"void({VECTOR}, uint64)")
-def _clear(z, size):  # type: ignore[no-untyped-def]
-    n = thread_index()
-    if n < size:
-        z[n] = 0.0
-
-
 @kernel(f"void({VECTOR}, {VECTOR}, float64, uint64, uint64, uint64, {BOUNDS})")
 def _turn(z, p, beta, plane, row, march, x0, x1, y0, y1, z0, z1):  # type: ignore[no-untyped-def]
     """Replace p by z + beta p."""
@@ -117,21 +110,31 @@ def _turn(z, p, beta, plane, row, march, x0, x1, y0, y1, z0, z1):  # type: ignor
             at += plane
 
 
+@inlined
+def _with_ghosts(march, x0, x1, y0, y1, z0, z1):  # type: ignore[no-untyped-def]
+    """Return the planes of this thread in a region with a layer around, its row and point in it.
+
+    Last, whether these are in the region itself. A thread beyond the layer gets no plane.
+    """
+    one = np.uint64(1)
+    j, k = _line_and_point(y0 - one, z0 - one)
+    i, end = _planes(march, x0 - one, x1 + one)
+    if j > y1 or k > z1:
+        end = i
+    return i, end, j, k, j >= y0 and j < y1 and k >= z0 and k < z1
+
+
 @kernel(f"void({', '.join([VECTOR] * 4)}, float64, uint64, uint64, uint64, {BOUNDS})")
 def _advance(x, r, p, q, alpha, plane, row, march, x0, x1, y0, y1, z0, z1):  # type: ignore[no-untyped-def]
     """Add alpha p to x, also in the layer of ghosts, and subtract alpha q from r."""
-    one = np.uint64(1)
-    j, k = _line_and_point(y0 - one, z0 - one)
-    if j <= y1 and k <= z1:
-        i, end = _planes(march, x0 - one, x1 + one)
-        inside = j >= y0 and j < y1 and k >= z0 and k < z1
-        at = i * plane + j * row + k
-        while i < end:
-            x[at] = x[at] + mul(alpha, p[at])
-            if inside and i >= x0 and i < x1:
-                r[at] = r[at] - mul(alpha, q[at])
-            i += one
-            at += plane
+    i, end, j, k, inside = _with_ghosts(march, x0, x1, y0, y1, z0, z1)
+    at = i * plane + j * row + k
+    while i < end:
+        x[at] = x[at] + mul(alpha, p[at])
+        if inside and i >= x0 and i < x1:
+            r[at] = r[at] - mul(alpha, q[at])
+        i += np.uint64(1)
+        at += plane
 
 
 @kernel(f"void({', '.join([VECTOR] * 7)}, float64, float64, uint64, uint64, uint64, {BOUNDS})")
@@ -139,24 +142,20 @@ def _pipelined(  # type: ignore[no-untyped-def]
     x, r, p, q, s, w, z, alpha, beta, plane, row, march, x0, x1, y0, y1, z0, z1
 ):
     """Make all updates of a pipelined iteration."""
-    one = np.uint64(1)
-    j, k = _line_and_point(y0 - one, z0 - one)
-    if j <= y1 and k <= z1:
-        i, end = _planes(march, x0 - one, x1 + one)
-        inside = j >= y0 and j < y1 and k >= z0 and k < z1
-        at = i * plane + j * row + k
-        while i < end:
-            s_here = w[at] + mul(beta, s[at])
-            p_here = r[at] + mul(beta, p[at])
-            s[at], p[at] = s_here, p_here
-            x[at] = x[at] + mul(alpha, p_here)
-            r[at] = r[at] - mul(alpha, s_here)
-            if inside and i >= x0 and i < x1:
-                z_here = q[at] + mul(beta, z[at])
-                z[at] = z_here
-                w[at] = w[at] - mul(alpha, z_here)
-            i += one
-            at += plane
+    i, end, j, k, inside = _with_ghosts(march, x0, x1, y0, y1, z0, z1)
+    at = i * plane + j * row + k
+    while i < end:
+        s_here = w[at] + mul(beta, s[at])
+        p_here = r[at] + mul(beta, p[at])
+        s[at], p[at] = s_here, p_here
+        x[at] = x[at] + mul(alpha, p_here)
+        r[at] = r[at] - mul(alpha, s_here)
+        if inside and i >= x0 and i < x1:
+            z_here = q[at] + mul(beta, z[at])
+            z[at] = z_here
+            w[at] = w[at] - mul(alpha, z_here)
+        i += np.uint64(1)
+        at += plane
 
 
 @kernel(f"void(uint64, uint64, {VECTOR}, {VECTOR}, uint64, uint64, {BOUNDS}, int64[::1])")
@@ -250,7 +249,9 @@ def apply(
 
 def clear(z: Array) -> None:
     """See `kernels.cg.interface`."""
-    _clear[launch(z.size, z.stream)](flat(z), z.size)
+    words = flat(z).view(np.int64)
+    words.stream = z.stream
+    fill(words.size, words, 0)  # the bits of 0.0
 
 
 def turn(

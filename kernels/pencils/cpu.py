@@ -65,23 +65,28 @@ def _turn(part, begin, row, rows, wide, lines, there, to):
                     lines[at + m] = square[n * padded + m]
 
 
+@njit(void(FLAT, *(uint64,) * 6, FLAT, *(uint64,) * 3), **OPTIONS)
+def _turn_each(part, begin, onward, count, row, rows, wide, lines, there, on, to):
+    """Do so with ``count`` arrays, which begin ``onward`` apart, and go to places ``on`` apart."""
+    for _ in range(count):
+        _turn(part, begin, row, rows, wide, lines, there, to)
+        begin += onward
+        there += on
+
+
 @njit(TURNING, **OPTIONS)
 def forward(part, low, high, lines, at):
     """Transpose each plane of part."""
-    flat, new = part.reshape(part.size), lines.reshape(lines.size)
+    flat, new, length = part.reshape(part.size), lines.reshape(lines.size), lines.shape[2]
     planes, rows, row = part.shape
-    _, _, length = lines.shape
-    for a in range(planes):
-        begin = a * rows * row + low
-        _turn(flat, begin, row, rows, high - low, new, a * length + at, planes * length)
+    of_a_plane = low, rows * row, planes, row, rows, high - low
+    _turn_each(flat, *of_a_plane, new, at, length, planes * length)
 
 
 @njit(TURNING, **OPTIONS)
 def backward(part, low, high, lines, at):
     """Transpose what is across the planes."""
-    flat, new = part.reshape(part.size), lines.reshape(lines.size)
+    flat, new, length = part.reshape(part.size), lines.reshape(lines.size), lines.shape[2]
     planes, rows, row = part.shape
-    _, wide, length = lines.shape
-    for b in range(rows):
-        there = b * wide * length + at
-        _turn(flat, b * row + low, rows * row, planes, high - low, new, there, length)
+    across = low, row, rows, rows * row, planes, high - low
+    _turn_each(flat, *across, new, at, lines.shape[1] * length, length)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import support
 
-from miniapps import apps, kernels
+from miniapps import kernels
 from miniapps.devices import backend as device
-from miniapps.drivers.engine import Engine
+from miniapps.transpose.problem import TransposeProblem
 
 # In the simulator NumPy warns of integers modulo 2^64.
 pytestmark = pytest.mark.filterwarnings("ignore:overflow")
@@ -76,14 +76,6 @@ def test_own_rows() -> None:
 
 def test_blocks_on_the_gpu() -> None:
     """Catches a block that computes something else on the GPU, or loses a message there."""
-    app = apps.load("transpose")
-    problem = app.Problem((13,))
-    layout = problem.cut(3, 1, None)
-    hashes = []
-    for name in ("cpu", "gpu"):
-        blocks = [app.Block(problem, layout, i, device.get(name)) for i in layout.indices()]
-        engine = Engine(blocks).setup()
-        engine.round(0, 1)
-        engine.round(1, 1)
-        hashes.append([piece.values.tobytes() for b in engine.blocks for piece in b.state()])
-    assert hashes[0] == hashes[1]
+    problem = TransposeProblem((13,))
+    here, there = (support.states_on(name, "transpose", problem, (3, 1)) for name in ("cpu", "gpu"))
+    assert here == there

@@ -390,7 +390,13 @@ def known() -> dict[str, str]:
 
 
 OTHER_KERNELS = {"transpose": "pencils", "cg": "exact_sum"}  # of apps that have several
-ENOUGH = "grows-4500", "half-2048", "wide-2048", "zeros-2048", "fine-1"  # as Python others take long
+ENOUGH = (
+    "grows-4500",
+    "half-2048",
+    "wide-2048",
+    "zeros-2048",
+    "fine-1",
+)  # as Python others take long
 TESTS = {  # of files, what runs cannot show
     "miniapps/stencil3d/block.py": (
         "test_stencils.py::test_waiting_takes_as_long_as_it_should",
