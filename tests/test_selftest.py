@@ -33,7 +33,7 @@ from miniapps.workbench.selftest.trials import Found, Trial, solve_here
 
 APPS = ("jacobi2d", "stencil3d", "pic", "leanmd", "echo")
 LEAST = 80  # faults in all
-GPU_APPS = ("jacobi2d", "stencil3d", "pic", "leanmd")
+GPU_APPS = ("jacobi2d", "stencil3d", "pic", "leanmd", "cg", "transpose")
 LEAST_PER_APP = 10  # faults of GPU kernels
 
 
@@ -214,7 +214,7 @@ def test_faults_of_gpu_kernels_import_no_kernel() -> None:
 CATALOGUE = """
 import json, sys
 from miniapps.workbench.selftest import faults
-apps = "jacobi2d", "stencil3d", "pic", "leanmd"
+apps = "jacobi2d", "stencil3d", "pic", "leanmd", "cg", "transpose"
 modules = {app: (faults.OF_GPUS, faults.module_of(app, "gpu")) for app in apps}
 listed = {app: sum(len(faults.listed(name)) for name in names) for app, names in modules.items()}
 found = {app: len(faults.of(app, "miniapps.drivers.serial", "gpu")) for app in apps}
