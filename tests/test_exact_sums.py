@@ -243,6 +243,19 @@ def test_error_of_a_product_underflows() -> None:
     assert exact(dot_of(a, b)) == fractions_dot(a, b)
 
 
+@pytest.mark.parametrize("power", [*range(-480, 512, 31), 511])
+def test_products_of_one_size(power: int) -> None:
+    """Catches a chunk that is taken although its products are beyond what the bins hold.
+
+    At the end a product is -1.5 times 2^1022, which is too large for the largest bins.
+    """
+    a = np.ldexp([1.5, -1.25, 1.75, -1.5], power)
+    b = np.ldexp([1.0, 1.5, 1.25, 1.0], power)
+    for some in (slice(3), slice(3, 4)):
+        assert exact(dot_of(a[some], b[some])) == fractions_dot(a[some], b[some])
+    assert exact(sum_of(np.ldexp(a, power))) == fractions_sum(np.ldexp(a, power))
+
+
 def test_numbers_that_fill_the_bins() -> None:
     """Catches an int64 that overflows: numbers are as large as a later chunk's bins allow."""
     count, largest = 1 << 14, math.ldexp(2 - 2.0**-52, 4)
