@@ -12,9 +12,8 @@ A transpose reads along rows and writes along columns. It goes in squares of 64 
 are copied to a buffer in L1, transposed, and added from there line by line. So memory is read and
 written in runs of 512 bytes. A hardware prefetcher begins too late in so short runs; the lines of
 the next square are prefetched while those of one are used. Squares that follow each other have the
-same rows of the source, so that 64 rows at a time are read as streams; going along lines of b
-instead took up to 1.9 times as long. A buffer's line has one element more, so that a column does
-not meet the same set of the cache again and again.
+same rows of the source, so that 64 rows at a time are read as streams. A buffer's line has one
+element more, so that a column does not meet the same set of the cache again and again.
 """
 
 from __future__ import annotations
