@@ -108,12 +108,13 @@ class TransposeBlock(KernelUser[TransposeKernels]):
         return self.device.to_device(realigned(saved.cells(name, self.bounds)))
 
     def measure(self) -> dict[str, Measure]:
-        """The sums of the absolute differences of A and B from what they must be."""
+        """The sums of absolute differences of A and B from what they must be; how many there are."""
         a, b = self.device.to_host(self.a), self.device.to_host(self.b)
         columns = max(1, SLAB_ELEMENTS // self.order)
         slabs = range(self.low, self.high, columns)
         found = sum(self._differences(a, b, first, first + columns) for first in slabs)
-        return {"differences": Measure("sum", found)}
+        elements = (self.high - self.low) * self.order
+        return {"differences": Measure("sum", found), "elements": Measure("sum", elements)}
 
     def _differences(self, a: np.ndarray, b: np.ndarray, first: int, end: int) -> np.ndarray:
         """Those of some columns, from ``first`` on: (2,)."""
