@@ -18,7 +18,7 @@ from miniapps.drivers.engine import Transport
 from miniapps.drivers.job import RunError
 from miniapps.drivers.reduction import packed_value, result_of
 from miniapps.kernels import exact_sum
-from miniapps.kernels.exact_sum import DIGITS, LOWEST, accumulated, accumulator, rounded
+from miniapps.kernels.exact_sum import DIGITS, LOWEST, accumulated, accumulator, cpu, rounded
 
 KERNELS: Any = kernels.load("exact_sum", "cpu")
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
@@ -275,6 +275,26 @@ def test_digits_get_room_again() -> None:
     KERNELS.add_sum(values, full)
     assert exact(full) == before + fractions_sum(values)
     assert ((full[: DIGITS - 1] >= 0) & (full[: DIGITS - 1] < 1 << 32)).all()
+
+
+def test_room_is_made_in_time() -> None:
+    """Catches digits that overflow in a sum too long for a test: they may after 2^16 chunks."""
+    for chunk, made in ((0, 0), (65534, 0), (65535, 1), (65536, 0), (2 * 65536 - 1, 1)):
+        words = accumulator()
+        words[0] = 1 << 40
+        cpu.make_room(chunk * cpu.CHUNK, words)
+        assert (words[0] < 1 << 32) == made
+
+
+@pytest.mark.parametrize("name", ["sum_doubles", "sum_singles", "dot_doubles", "dot_singles"])
+def test_room_is_made_for_each_chunk(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a kernel that never makes room."""
+    kernel, seen = getattr(cpu, name), []
+    function = getattr(kernel, "py_func", kernel)
+    monkeypatch.setitem(function.__globals__, "make_room", lambda low, words: seen.append(low))
+    ones = np.ones(2 * cpu.CHUNK + 1, np.float32 if "single" in name else np.float64)
+    function(*[ones] * (2 if "dot" in name else 1), accumulator())
+    assert seen == [0, cpu.CHUNK, 2 * cpu.CHUNK]
 
 
 def test_arrays_that_are_not_alike_are_refused() -> None:

@@ -108,7 +108,7 @@ class TransposeBlock(KernelUser[TransposeKernels]):
         return self.device.to_device(realigned(saved.cells(name, self.bounds)))
 
     def measure(self) -> dict[str, Measure]:
-        """The sums of absolute differences of A and B from what they must be; how many there are."""
+        """The sums of the differences of A and B from what they must be, and how many there are."""
         a, b = self.device.to_host(self.a), self.device.to_host(self.b)
         columns = max(1, SLAB_ELEMENTS // self.order)
         slabs = range(self.low, self.high, columns)
