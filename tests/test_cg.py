@@ -116,6 +116,24 @@ def test_updates(cells: tuple[int, ...]) -> None:
     assert not z.any()
 
 
+CARRIES = {"apply": 3 + 1, "advance": 5 + 1, "dot": 3 + 1, "advance_pipelined": 2 * (5 + 1)}
+
+
+@pytest.mark.parametrize("name", CARRIES)
+def test_digits_get_room_after_each_plane(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches digits that overflow, in a sum too long for a test."""
+    kernel, seen = getattr(CG, name), []
+    function = getattr(kernel, "py_func", kernel)
+    monkeypatch.setitem(function.__globals__, "carry", lambda words: seen.append(name))
+    count = {"advance": 4, "advance_pipelined": 7}.get(name, 2)
+    arrays, own = vectors((3, 2, 7), count)
+    before = (27,) if name == "apply" else ()
+    numbers = (0.5,) * {"advance": 1, "advance_pipelined": 2}.get(name, 0)
+    words = accumulator(2)[: 1 + (name == "advance_pipelined")]
+    function(*before, *arrays, *numbers, *own, *words)
+    assert len(seen) == CARRIES[name]
+
+
 @pytest.mark.parametrize("points", [27, 7])
 @pytest.mark.parametrize("cells", SHAPES[:-1])
 def test_one_colour(points: int, cells: tuple[int, ...]) -> None:
