@@ -13,7 +13,6 @@ from continued import Leg, final_state
 
 from miniapps import apps, kernels
 from miniapps.amr import plain
-from miniapps.amr.block import between
 from miniapps.amr.layout import BACKGROUND, PLACEMENTS, AmrLayout, refinement, wide_enough
 from miniapps.amr.problem import FLOPS, HASH, AmrProblem, active_points, norms
 from miniapps.arrays import ghosted
@@ -24,6 +23,7 @@ from miniapps.parameters import InputError
 from miniapps.plain_hash import digest_of
 
 AMR = kernels.load("amr", "cpu")
+DTYPES = "float64", "float32"
 SHAPES = [(1, 1), (1, 9), (5, 3), (7, 23), (3, 70)]
 GRIDS = [(1, 1), (3, 1), (2, 2), (1, 4)]
 
@@ -37,20 +37,22 @@ def problem_of(**values: Any) -> AmrProblem:
 # Kernels -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("cells", SHAPES)
-def test_the_stencil(cells: tuple[int, ...]) -> None:
-    """Catches other bits, a point left out or written besides, and a lost factor."""
+def test_a_sweep(cells: tuple[int, ...], dtype: str) -> None:
+    """Catches other bits, a point left out or written besides, and one that grows too early."""
     rng = np.random.default_rng(1)
     shape, own = ghosted(cells, [(2, 2)] * 2, 1)
-    u, sums = (rng.normal(size=shape.shape) for _ in range(2))
-    right, around = sums.copy(), box(tuple(at + (2 if n % 2 else -2) for n, at in enumerate(own)))
-    right[box(own)] += 4.0 * plain.stencil(u[around])
-    AMR.add_stencil(u, sums, 4.0, *own)
-    assert support.same_bits(sums, right)
-    AMR.add_stencil(u, sums, 4.0, own[1], own[0], own[3], own[2])  # nothing
-    right[box(own)] += 1.0
-    AMR.add_one(sums, *own)
-    assert support.same_bits(sums, right)
+    u, sums = (rng.normal(size=shape.shape).astype(dtype) for _ in range(2))
+    one = u.dtype.type(1)
+    for active in (own, (own[0] + 1, *own[1:]), (own[1], own[0], own[3], own[2])):
+        right, grown = sums.copy(), u.copy()
+        if active[0] < active[1]:
+            around = box(tuple(at + (2 if n % 2 else -2) for n, at in enumerate(active)))
+            right[box(active)] += 4 * one * plain.stencil(u[around])
+        grown[box(own)] += one
+        AMR.sweep(u, u, sums, 4, active, own)
+        assert support.same_bits(sums, right) and support.same_bits(u, grown)
 
 
 def test_the_stencil_is_the_sum_of_two_derivatives() -> None:
@@ -80,10 +82,16 @@ def test_interpolation(expand: int) -> None:
     if expand > 1:
         assert whole[1, 0] == coarse[0, 0] + (coarse[1, 0] - coarse[0, 0]) / expand
         assert whole[0, -2] == coarse[0, -1] + (coarse[0, -2] - coarse[0, -1]) / expand
-    for low, high in itertools.combinations(range(shape[0] + 1), 2):
-        last = min((high - 1) // expand + 1, 4)
-        part = between(coarse[low // expand : last + 1], 0, expand, low, high)
-        assert support.same_bits(between(part, 1, expand, 0, shape[1]), whole[low:high])
+    level = expand.bit_length() - 1
+    rows, columns = (list(itertools.combinations(range(n + 1), 2)) for n in shape)
+    for (low, high), (left, right) in itertools.product(rows[::3], columns[::2]):
+        below = (slice(a // expand, (b - 1) // expand + 2) for a, b in ((low, high), (left, right)))
+        u = np.full((high - low + 3, right - left + 2), 7.0)
+        own = 1, 1 + high - low, 2, 2 + right - left
+        AMR.interpolate(coarse[tuple(below)].copy(), u, level, (low, left), own)
+        assert support.same_bits(u[box(own)], whole[low:high, left:right])
+        u[box(own)] = 7.0
+        assert (u == 7.0).all()
 
 
 # Layouts and schedule ----------------------------------------------------------------------------

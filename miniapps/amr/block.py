@@ -6,7 +6,8 @@ step, to the block of the background under its first point, which adds it up.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,22 +29,22 @@ from miniapps.contract import (
     Saved,
 )
 from miniapps.decomposition import Bounds
-from miniapps.devices.backend import Device
-from miniapps.devices.messages import packed
+from miniapps.devices.backend import Array, Device
 from miniapps.grid import noise, slabs
 from miniapps.kernel_user import KernelUser
 from miniapps.kernels.amr import REACH
+from miniapps.kernels.amr.interface import AmrKernels
 from miniapps.kernels.halo.interface import Region, box
 from miniapps.kernels.state_hash import hash_cells
 
 Requests = Generator[Any, Any, Any]
-STEPS = 2.0**plain.BITS  # in which random numbers of the start lie in [0, 1)
 
 
-class Patch(KernelUser[Any]):
+class Patch(KernelUser[AmrKernels]):
     """A box of points of the background or of a refinement, with ghosts: values and sums.
 
-    ``shape``: of the whole grid; ``scale``: 1 over its spacing.
+    ``shape``: of the whole grid; ``scale``: 1 over its spacing. ``new``: where a sweep puts the
+    values; it is ``values`` itself where the kernels sweep in place.
     """
 
     kind: str
@@ -56,22 +57,33 @@ class Patch(KernelUser[Any]):
         self.problem, self.index, self.device = problem, index, device
         self.bounds, self.shape, self.scale = bounds, shape, scale
         self.time = 0
-        self.values, self.own = self.empty()
-        self.sums, _ = self.empty()
+        self.put()
         self.faces = tuple(edge for edge in FACES if edge in self.neighbors)
-        self.halo = self._halo()
+
+    def put(self, values: np.ndarray | float = 0.0, sums: np.ndarray | float = 0.0) -> None:
+        """Set the values and sums of its own points, on new arrays."""
+        (on_host, self.own), (added, _) = self.empty(), self.empty()
+        on_host[box(self.own)], added[box(self.own)] = values, sums
+        self._keep(on_host, added)
+
+    def _keep(self, values: np.ndarray, sums: np.ndarray) -> None:
+        """Bring its arrays to the device."""
+        self.values, self.sums = (self.device.to_device(array) for array in (values, sums))
+        in_place = self.kernels.IN_PLACE
+        self.new = self.values if in_place else self.device.to_device(np.zeros_like(values))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Attributes without kernels and halo, which are faster to rebuild."""
+        """Attributes without kernels and halos, which are faster to rebuild; arrays on the host."""
         state = super().__getstate__()
-        del state["halo"]
-        return state
+        for name in ("new", "halo", "births"):
+            state.pop(name, None)
+        arrays = {name: self.device.to_host(state[name]) for name in ("values", "sums")}
+        return state | arrays
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the block after a migration, with arrays aligned to cache lines."""
         self.__dict__.update(state)
-        self.values, self.sums = realigned(self.values), realigned(self.sums)
-        self.halo = self._halo()
+        self._keep(*(realigned(state[name]) for name in ("values", "sums")))
 
     def begins(self, step: int) -> None:
         """Note the step in which the block begins."""
@@ -80,11 +92,15 @@ class Patch(KernelUser[Any]):
     def empty(self) -> tuple[np.ndarray, Region]:
         """An array of zeros, and the region of the block's own points in it."""
         cells = [high - low for low, high in self.bounds]
-        return ghosted(cells, [(REACH, REACH)] * 2, 1)
+        return ghosted(cells, [(REACH, REACH)] * 2, 1, self.problem.dtype, self.device.line)
 
-    def _halo(self) -> Any:
-        """The kernels that pack faces and unpack ghosts, for this block's regions."""
-        inside, outside = ({edge: self.beside(edge, n) for edge in self.faces} for n in (0, REACH))
+    @cached_property
+    def halo(self) -> Any:
+        """The kernels that pack faces and unpack ghosts."""
+        return self.copier(*({edge: self.beside(edge, n) for edge in self.faces} for n in (0, REACH)))
+
+    def copier(self, inside: Mapping[Edge, Region], outside: Mapping[Edge, Region]) -> Any:
+        """The kernels that copy some regions of an array to messages, and messages to others."""
         return kernels.load("halo", self.device.name).Halo(self.device, inside, outside)
 
     def beside(self, edge: Edge, beyond: int) -> Region:
@@ -120,67 +136,68 @@ class Patch(KernelUser[Any]):
         """Exchange the halo, add the stencil's results to the sums, and 1 to the values."""
         yield Post(phase, self.halo.pack(self.values))
         self.halo.unpack(self.values, (yield Collect(phase, self.faces)))
-        self.kernels.add_stencil(
-            self.values, self.sums, float(self.scale), *self.region(self.active())
-        )
-        self.kernels.add_one(self.values, *self.own)
+        active = self.region(self.active())
+        self.kernels.sweep(self.values, self.new, self.sums, self.scale, active, self.own)
+        self.values, self.new = self.new, self.values
 
     # State and checks ----------------------------------------------------------------------------
 
     def state(self) -> list[Piece]:
         """The block's values and sums."""
         origin = tuple(low for low, _ in self.bounds)
-        found = (("values", self.values), ("sums", self.sums))
+        found = zip(("values", "sums"), self.on_host(), strict=True)
         own = box(self.own)
         return [Piece(f"{n} of {self.kind}", a[own], origin, self.shape) for n, a in found]
+
+    def on_host(self) -> tuple[np.ndarray, np.ndarray]:
+        """The whole arrays of values and sums."""
+        return self.device.to_host(self.values), self.device.to_host(self.sums)
 
     def resume(self, saved: Saved) -> Requests:
         """Take up values and sums."""
         self.time = saved.step
-        self.values[box(self.own)] = saved.cells(f"values of {self.kind}", self.bounds)
-        self.sums[box(self.own)] = saved.cells(f"sums of {self.kind}", self.bounds)
+        names = (f"{name} of {self.kind}" for name in ("values", "sums"))
+        self.put(*(saved.cells(name, self.bounds) for name in names))
         return
         yield  # makes this a generator; it sends no request
 
-    def norm(self) -> float:
-        """The sum of the absolute sums at active points, which is exact, as all numbers are."""
-        return float(np.abs(self.sums[box(self.region(self.active()))]).sum())
+    def row(self) -> tuple[float, np.ndarray]:
+        """What the block contributes to the checks: a float, and (ROW,) int64.
 
-    def row(self) -> np.ndarray:
-        """What the block contributes to the checks, (ROW,) int64.
-
-        The number of active points, and how many of the block's values and sums are not what they
-        must be.
+        The sum of the absolute sums at active points, which is exact, as all numbers are; the
+        number of these points; and how many of its values and sums are not what they must be.
         """
+        values, sums = self.on_host()
+        active = sums[box(self.region(self.active()))]
         found = np.zeros(ROW, np.int64)
-        found[POINTS] = self.sums[box(self.region(self.active()))].size
-        found[WRONG] = sum(map(self._wrong, slabs(self.bounds)))
-        return found
+        found[POINTS] = active.size
+        found[WRONG] = sum(self._wrong(part, values, sums) for part in slabs(self.bounds))
+        return float(np.abs(active).sum(dtype=float)), found
 
-    def _wrong(self, bounds: Bounds) -> int:
+    def _wrong(self, bounds: Bounds, values: np.ndarray, sums: np.ndarray) -> int:
         """The number of wrong values and sums within some bounds.
 
         From the linear start the sums are all alike, which is found much faster.
         """
-        if self.problem.initial == "linear":
-            return self._wrong_of_linear(bounds)
-        start = self.started(tuple((low - REACH, high + REACH) for low, high in bounds))
-        inner = box((REACH, -REACH) * 2)
-        values, sums = (array[box(self.region(bounds))] for array in (self.values, self.sums))
-        right = np.zeros_like(sums)
+        part = box(self.region(bounds))
+        values, sums = values[part], sums[part]
         axes = zip(bounds, self.active(), strict=True)
         active = tuple(slice(max(a - low, 0), max(b - low, 0)) for (low, _), (a, b) in axes)
+        if self.problem.initial == "linear":
+            return self._wrong_of_linear(bounds, values, sums, active)
+        start = self.started(tuple((low - REACH, high + REACH) for low, high in bounds))
+        right = np.zeros_like(sums)
         right[active] = self.swept() * self.scale * plain.stencil(start)[active]
+        inner = box((REACH, -REACH) * 2)
         wrong = (values != start[inner] + self.swept()), (sums != right)
         return int(sum(map(np.count_nonzero, wrong)))
 
-    def _wrong_of_linear(self, bounds: Bounds) -> int:
+    def _wrong_of_linear(
+        self, bounds: Bounds, values: np.ndarray, sums: np.ndarray, active: tuple[slice, ...]
+    ) -> int:
         """The same from the start x + y."""
-        values, sums = (array[box(self.region(bounds))] for array in (self.values, self.sums))
         x, y = np.ix_(*(np.arange(*ends) / self.scale for ends in bounds))
         wrong = np.count_nonzero(values != x + (y + (self.origin() + self.swept())))
-        axes = zip(bounds, self.active(), strict=True)
-        active = tuple(slice(max(a - low, 0), max(b - low, 0)) for (low, _), (a, b) in axes)
         right = np.count_nonzero(sums[active] == plain.SLOPE * self.swept())
         still = np.count_nonzero(sums == 0.0) - np.count_nonzero(sums[active] == 0.0)
         return int(wrong + sums.size - right - still)
@@ -208,7 +225,7 @@ class Background(Patch):
     ) -> None:
         self.neighbors = layout.coarse_neighbors(index)
         super().__init__(problem, index, device, layout.bounds(index), problem.size, 1)
-        self.values[box(self.own)] = start(problem, self.bounds)
+        self.put(start(problem, self.bounds))
         self.ended = np.zeros((CORNERS, ROW), np.int64)  # what refinements have left here
         self.ended_norms = np.zeros(CORNERS)
         # By corner: the points that blocks of the refinement begin from, and those that end here.
@@ -226,16 +243,21 @@ class Background(Patch):
         """Give a refinement that begins its values, sweep once, and hear from one that ends."""
         born, ended = self.problem.begins_at(self.time), self.problem.ends_after(self.time)
         if born is not None:
-            parts = self.given[born].items()
-            yield Post("birth", {edge: packed(self.values[box(part)]) for edge, part in parts})
+            yield Post("birth", self.births[born].pack(self.values))
         yield from self.sweep("halo")
         if ended is not None:
             came = yield Collect("end", tuple(self.heir[ended]))
-            for norm, *row in came.values():
+            for message in self.device.received(came).values():
+                norm, *row = self.kernels.reported(message)
                 self.ended_norms[ended] += norm.view(np.float64)
                 self.ended[ended] += np.array(row)
         self.time += 1
         return False
+
+    @cached_property
+    def births(self) -> list[Any]:
+        """By corner, the kernels that copy the points from which a refinement begins."""
+        return [self.copier(regions, {}) for regions in self.given]
 
     def checkpoint(self) -> Checkpoint:
         """What refinements have left."""
@@ -250,9 +272,10 @@ class Background(Patch):
 
     def measure(self) -> dict[str, Measure]:
         """Norm and row of the background, and those that refinements have left."""
+        norm, row = self.row()
         return {
-            "norms": Measure("sum", np.array([self.norm(), *self.ended_norms])),
-            "grids": Measure("sum", np.vstack([self.row(), self.ended])),
+            "norms": Measure("sum", np.array([norm, *self.ended_norms])),
+            "grids": Measure("sum", np.vstack([row, self.ended])),
         }
 
     def origin(self) -> int:
@@ -280,10 +303,11 @@ class Refinement(Patch):
         bounds, scale = layout.fine_bounds(index), problem.expand
         super().__init__(problem, index, device, bounds, problem.fine_shape, scale)
         self.needed = layout.needed(index)
-        self.below = {
+        self.below = {  # where the points of each block below are among those needed
             edge: tuple(
-                (max(low, a) - a, min(high, b) - a)
+                min(max(at, a), b) - a
                 for (low, high), (a, b) in zip(layout.bounds(peer.block), self.needed, strict=True)
+                for at in (low, high)
             )
             for edge, peer in self.neighbors.items()
             if peer.kind == BACKGROUND
@@ -298,24 +322,27 @@ class Refinement(Patch):
             yield from self.sweep(f"sweep {sweep}")
         self.time += 1
         if self.problem.ends_after(self.time - 1) is not None:
-            yield Post("end", {self.heir: self.last_row()})
+            row = self.last_row()
+            messages = self.device.messages({self.heir: row.shape}, row.dtype)
+            self.kernels.report(row, messages[self.heir])
+            yield Post("end", messages)
         return False
 
-    def interpolate(self, came: dict[Edge, np.ndarray]) -> None:
+    def interpolate(self, came: Mapping[Edge, Array]) -> None:
         """Set the values from those of the background's points."""
-        coarse = np.empty([high - low for low, high in self.needed])
-        for edge, part in came.items():
-            coarse[tuple(slice(*ends) for ends in self.below[edge])] = part
-        for axis, (low, high) in enumerate(self.bounds):
-            coarse = between(coarse, axis, self.scale, low, high)
-        self.values[box(self.own)] = coarse
+        shape = tuple(high - low for low, high in self.needed)
+        coarse = self.device.empty(shape, self.problem.dtype)
+        self.copier({}, self.below).unpack(coarse, came)
+        (first_x, _), (first_y, _) = self.bounds
+        level = self.problem.level
+        self.kernels.interpolate(coarse, self.values, level, (first_x, first_y), self.own)
 
     def last_row(self) -> np.ndarray:
         """What remains of the block: the bits of its norm, its row, and the hash of its state."""
-        found = self.row()
+        norm, found = self.row()
         for name, values, origin, shape, _ in self.state() if self.problem.is_hashed else ():
             found[HASH] += hash_cells(name, values, origin or (), shape).view(np.int64)
-        return np.array([np.float64(self.norm()).view(np.int64), *found])
+        return np.array([np.float64(norm).view(np.int64), *found])
 
     def checkpoint(self) -> Checkpoint:
         """Nothing beside the state."""
@@ -324,7 +351,7 @@ class Refinement(Patch):
     def measure(self) -> dict[str, Measure]:
         """Its norm and row, at the place of its corner."""
         norms, rows = np.zeros(1 + CORNERS), np.zeros((1 + CORNERS, ROW), np.int64)
-        norms[1 + self.corner], rows[1 + self.corner] = self.norm(), self.row()
+        norms[1 + self.corner], rows[1 + self.corner] = self.row()
         return {"norms": Measure("sum", norms), "grids": Measure("sum", rows)}
 
     def origin(self) -> int:
@@ -355,16 +382,5 @@ def start(problem: AmrProblem, bounds: Bounds) -> np.ndarray:
     x, y = np.ix_(*(np.arange(*ends) for ends in bounds))
     if problem.initial == "linear":
         return (x + y).astype(float)
-    return np.floor(noise(x * problem.size[1] + y) * STEPS) / STEPS
-
-
-def between(values: np.ndarray, axis: int, expand: int, low: int, high: int) -> np.ndarray:
-    """Interpolate along an axis: ``expand`` points for one, of which those from low to high.
-
-    ``values`` begin at the last of their points that is not behind ``low``.
-    """
-    at, part = np.divmod(np.arange(low, high) - low // expand * expand, expand)
-    weight = (part / expand).reshape((-1, 1) if axis == 0 else (1, -1))
-    before = values.take(at, axis)
-    after = values.take(np.minimum(at + 1, values.shape[axis] - 1), axis)
-    return after * weight + before * (1.0 - weight)
+    steps = 2.0**problem.bits
+    return np.floor(noise(x * problem.size[1] + y) * steps) / steps

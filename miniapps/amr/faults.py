@@ -34,10 +34,7 @@ def no_halo(right: Any) -> Any:
     def sweep(self: Any, phase: str) -> Generator[Any, Any, None]:
         yield Post(phase, self.halo.pack(self.values))
         yield Collect(phase, self.faces)
-        self.kernels.add_stencil(
-            self.values, self.sums, float(self.scale), *self.region(self.active())
-        )
-        self.kernels.add_one(self.values, *self.own)
+        swept(self)
 
     return sweep
 
@@ -52,78 +49,95 @@ def halo_of_the_sweep_before(right: Any) -> Any:
         now = {edge: part.copy() for edge, part in came.items()}
         self.halo.unpack(self.values, vars(self).get("late", now))
         self.late = now
-        self.kernels.add_stencil(
-            self.values, self.sums, float(self.scale), *self.region(self.active())
-        )
-        self.kernels.add_one(self.values, *self.own)
+        swept(self)
 
     return sweep
 
 
-@fault(f"{KERNELS}:add_stencil")
+def swept(block: Any) -> None:
+    """Sweep a block's own points, on the CPU."""
+    active = block.region(block.active())
+    block.kernels.sweep(block.values, block.new, block.sums, block.scale, active, block.own)
+
+
+@fault(f"{KERNELS}:sweep")
 def not_scaled(right: Any) -> Any:
     """The stencil of a refinement is that of the background."""
 
-    def add_stencil(u: Any, sums: Any, scale: float, *bounds: int) -> None:
-        right(u, sums, 1.0, *bounds)
+    def sweep(u: Any, new: Any, sums: Any, scale: int, *regions: Any) -> None:
+        right(u, new, sums, 1, *regions)
 
-    return add_stencil
+    return sweep
 
 
-@fault(f"{KERNELS}:add_stencil")
+@fault(f"{KERNELS}:sweep")
 def one_axis_only(right: Any) -> Any:
     """The stencil differentiates along one axis, twice."""
 
-    def add_stencil(u: Any, sums: Any, scale: float, x0: int, x1: int, y0: int, y1: int) -> None:
+    def sweep(u: Any, new: Any, sums: Any, scale: int, active: Any, own: Any) -> None:
+        x0, x1, y0, y1 = active
+
         def at(n: int) -> Any:
             return u[x0 + n : x1 + n, y0:y1]
 
         near, far = 2 * (at(1) - at(-1)), 2 * (at(2) - at(-2))
         sums[x0:x1, y0:y1] += scale * (0.25 * near + 0.125 * far)
+        u[box(own)] += 1.0
 
-    return add_stencil
+    return sweep
 
 
-@fault(f"{KERNELS}:add_stencil")
+@fault(f"{KERNELS}:sweep")
 def last_row_left_out(right: Any) -> Any:
     """The stencil is not applied to the last row of a block."""
 
-    def add_stencil(u: Any, sums: Any, scale: float, x0: int, x1: int, *rest: int) -> None:
-        right(u, sums, scale, x0, x1 - 1, *rest)
+    def sweep(u: Any, new: Any, sums: Any, scale: int, active: Any, own: Any) -> None:
+        x0, x1, *row = active
+        right(u, new, sums, scale, (x0, x1 - 1, *row), own)
 
-    return add_stencil
+    return sweep
 
 
-@fault(f"{KERNELS}:add_one")
+@fault(f"{KERNELS}:sweep")
 def values_stay(right: Any) -> Any:
     """Values do not grow."""
-    return lambda *arguments: None
+
+    def sweep(u: Any, new: Any, *rest: Any) -> None:
+        right(u.copy(), new, *rest)
+
+    return sweep
 
 
 # Births and ends ---------------------------------------------------------------------------------
 
 
-@fault("miniapps.amr.block:between")
+@fault(f"{KERNELS}:interpolate")
 def not_interpolated(right: Any) -> Any:
     """A point of a refinement takes the value of a background point beside it."""
 
-    def between(values: Any, axis: int, expand: int, low: int, high: int) -> Any:
-        return values.take(np.arange(low, high) // expand - low // expand, axis)
+    def interpolate(coarse: Any, u: Any, level: int, first: Any, own: Any) -> None:
+        expand = 1 << level
+        axes = zip(first, (own[:2], own[2:]), strict=True)
+        at = ((n % expand + np.arange(high - low)) // expand for n, (low, high) in axes)
+        u[box(own)] = coarse[np.ix_(*at)]
 
-    return between
+    return interpolate
 
 
-@fault("miniapps.amr.block:between")
+@fault(f"{KERNELS}:interpolate")
 def weights_exchanged(right: Any) -> Any:
     """The nearer point has the smaller weight."""
 
-    def between(values: Any, axis: int, expand: int, low: int, high: int) -> Any:
-        at, part = np.divmod(np.arange(low, high) - low // expand * expand, expand)
-        weight = (part / expand).reshape((-1, 1) if axis == 0 else (1, -1))
-        after = values.take(np.minimum(at + 1, values.shape[axis] - 1), axis)
-        return after * (1.0 - weight) + values.take(at, axis) * weight
+    def interpolate(coarse: Any, u: Any, level: int, first: Any, own: Any) -> None:
+        expand = 1 << level
+        for axis, (low, high) in enumerate((own[:2], own[2:])):
+            at, part = np.divmod(first[axis] % expand + np.arange(high - low), expand)
+            weight = (part / expand).reshape((-1, 1) if axis == 0 else (1, -1))
+            after = coarse.take(np.minimum(at + 1, coarse.shape[axis] - 1), axis)
+            coarse = after * (1.0 - weight) + coarse.take(at, axis) * weight
+        u[box(own)] = coarse
 
-    return between
+    return interpolate
 
 
 @fault(f"{BACKGROUND}.step")

@@ -17,7 +17,7 @@ from miniapps.plain_hash import GOLDEN, mixed, words_of
 
 Field = np.ndarray
 SLOPE = 2.0  # of the linear start, along both axes together: what the stencil gives everywhere
-BITS = 20  # of a random number in [0, 1)
+BITS = {"float64": 20, "float32": 8}  # of a random number in [0, 1), by the type of the values
 
 
 def start_at(problem: Any, x: Field, y: Field) -> Field:
@@ -29,7 +29,7 @@ def start_at(problem: Any, x: Field, y: Field) -> Field:
     if problem.initial == "linear":
         return (x + y).astype(float)
     number = (x * problem.size[1] + y).astype(np.uint64) + np.uint64(1)
-    return (mixed(number * GOLDEN) >> np.uint64(64 - BITS)) / 2.0**BITS
+    return (mixed(number * GOLDEN) >> np.uint64(64 - problem.bits)) / 2.0**problem.bits
 
 
 def bilinear(at: Callable[[Field, Field], Field], bounds: Bounds, expand: int) -> Field:
@@ -58,7 +58,10 @@ def stencil(u: Field) -> Field:
 
 
 class PlainGrid:
-    """A whole grid: the values, and the sums of the stencil's results, 0 near its border."""
+    """A whole grid: the values, and the sums of the stencil's results, 0 near its border.
+
+    All are float64, which has the bits of smaller types, as no number is rounded.
+    """
 
     def __init__(self, values: Field, scale: int = 1) -> None:
         self.values, self.scale = values, scale
@@ -69,12 +72,12 @@ class PlainGrid:
         self.sums[2:-2, 2:-2] += self.scale * stencil(self.values)
         self.values = self.values + 1.0
 
-    def pieces(self, name: str) -> list[Piece]:
-        """The two arrays as pieces of the state."""
-        shape = self.values.shape
+    def pieces(self, name: str, dtype: str) -> list[Piece]:
+        """The two arrays as pieces of the state, in the type of a run."""
+        found = ("values", self.values), ("sums", self.sums)
         return [
-            Piece(f"values of {name}", self.values, (0, 0), shape),
-            Piece(f"sums of {name}", self.sums, (0, 0), shape),
+            Piece(f"{what} of {name}", values.astype(dtype), (0, 0), values.shape)
+            for what, values in found
         ]
 
 
@@ -94,12 +97,12 @@ def reference(problem: Any, steps: int) -> tuple[list[Piece], np.ndarray]:
             fine.sweep()
         background.sweep()
         if fine is not None and (step + 1) % problem.period == problem.duration % problem.period:
-            words = [words_of(piece) for piece in fine.pieces(f"refinement {corner}")]
+            words = [words_of(piece) for piece in fine.pieces(f"refinement {corner}", problem.dtype)]
             ended[corner] += np.sum(words, axis=0, dtype=np.uint64)
             fine = None
-    found = background.pieces("background")
+    found = background.pieces("background", problem.dtype)
     if fine is not None:
-        found += fine.pieces(f"refinement {corner}")
+        found += fine.pieces(f"refinement {corner}", problem.dtype)
     return found, ended
 
 

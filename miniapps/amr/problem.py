@@ -10,6 +10,7 @@ and MPI1/AMR of the kernels, where the values of a refinement grow, too.)
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -25,9 +26,10 @@ from miniapps.amr.layout import (
     AmrLayout,
     refinement,
 )
-from miniapps.amr.plain import SLOPE, reference
+from miniapps.amr.plain import BITS, SLOPE, reference
 from miniapps.contract import Check, Measure
 from miniapps.decomposition import Layout
+from miniapps.grid import DTYPES
 from miniapps.kernels.amr import REACH
 from miniapps.parameters import extents, integer, parameter, require
 from miniapps.plain_hash import digest_of
@@ -101,6 +103,7 @@ class AmrProblem(BaseProblem):
         PLACEMENTS,
         metavar="MODE",
     )
+    dtype: str = parameter("--dtype", "float64", str, "type of the values and sums", DTYPES)
 
     def __post_init__(self) -> None:
         for name in ("size", "refinement"):
@@ -121,6 +124,33 @@ class AmrProblem(BaseProblem):
         require(self.initial in INITIALS, "--initial", self.initial, f"one of {INITIALS}")
         known = self.placement in PLACEMENTS
         require(known, "--placement", self.placement, f"one of {PLACEMENTS}")
+        require(self.dtype in DTYPES, "--dtype", self.dtype, f"one of {DTYPES}")
+
+    def check_steps(self, steps: int) -> None:
+        """Raise InputError if some number would be rounded."""
+        needed, there = self.bits_after(steps), np.finfo(self.dtype).nmant + 1
+        allowed = f"exact numbers need {needed} bits then, of which {self.dtype} has {there}"
+        require(needed <= there, "--steps with --warmup", steps, allowed)
+
+    @property
+    def bits(self) -> int:
+        """Bits of a random number of the start, in [0, 1)."""
+        return BITS[self.dtype]
+
+    def bits_after(self, steps: int) -> int:
+        """The bits that the values, the sums, and what they are added up from have at most.
+
+        A product of an interpolation has 2 ``level`` bits behind the point more than the
+        background's values. The stencil's smallest weight is 1/8, times 2^level.
+        """
+        sweeps = min(steps, self.duration) * self.sub_iterations  # of a refinement
+        if self.initial == "linear":
+            behind, start, slope = 0, float(sum(self.size)), SLOPE
+        else:
+            behind, start, slope = self.bits, 1.0, 0.75 * self.expand
+        values = 2 * self.level + behind, start + steps + sweeps
+        sums = self.level + behind + 3, slope * max(steps, sweeps)
+        return max(points + math.frexp(most)[1] for points, most in (values, sums))
 
     # Refinements ---------------------------------------------------------------------------------
 
@@ -244,7 +274,8 @@ class AmrProblem(BaseProblem):
 
     def least_bytes(self) -> float:
         """Two arrays of the background, and of a refinement."""
-        return 16.0 * (np.prod(self.size) + np.prod(self.fine_shape))
+        points = np.prod(self.size) + np.prod(self.fine_shape)
+        return float(2 * np.dtype(self.dtype).itemsize * points)
 
     def weak(self, pes: int) -> Self:
         """The same points per PE, of the background and of a refinement."""

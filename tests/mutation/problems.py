@@ -434,7 +434,7 @@ TESTS = {  # of files, what runs cannot show
         "test_amr.py::test_a_large_problem_is_validated_too",
         "test_amr.py::test_continued_on_other_blocks",
     ),
-    "kernels/amr/cpu.py": ("test_amr.py::test_the_stencil",),
+    "kernels/amr/cpu.py": ("test_amr.py::test_a_sweep", "test_amr.py::test_interpolation"),
     "kernels/cg/cpu.py": (
         "test_cg.py::test_the_operator",
         "test_cg.py::test_updates",

@@ -1,0 +1,132 @@
+"""AMR on the GPU, with the bits of the CPU; `kernels.amr.interface` gives the formulas.
+
+One launch makes a sweep. Thread blocks run in any order, so the grown values go to a second array:
+another thread may still need the old ones. A thread marches along x through a column, of which it
+keeps five values in registers. Its neighbours in the row come from L1, as the threads beside it
+load them too.
+
+Cost from memory, in bytes a point in float64: `sweep` 32, as ``u`` is read, ``new`` written, and
+``sums`` both; and 2 or less for the 4 rows that thread blocks share, of 64 or more of the march.
+`interpolate` 8 a point of ``u``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from miniapps.devices.backend import Array
+from miniapps.devices.cuda.compiler import Kernel, blocks, cuda, kernel, mul
+from miniapps.devices.cuda.memory import flat, to_device, to_host
+from miniapps.kernels.halo.interface import Region, shape_of
+
+IN_PLACE = False
+WIDE = 128  # points of a row that a thread block sweeps
+ACROSS, DOWN = 32, 8  # threads of one that interpolates
+MARCHES = 64, 32, 16, 8  # rows of a march: the most that leave `MANY` thread blocks
+MANY = 4096  # about two times as many as a GPU runs at once
+BOUNDS = ", ".join(["uint64"] * 4)
+
+
+@kernel("void(int64[::1], int64[::1], uint64)")
+def _put(numbers, message, start):  # type: ignore[no-untyped-def]
+    """Copy numbers to a place in the memory of messages."""
+    n = np.uint64(cuda.threadIdx.x)
+    message[start + n] = numbers[n]
+
+
+def _sweeping(real: str) -> Kernel:
+    """Return the kernel that sweeps arrays of a type."""
+    array = f"{real}[::1]"
+
+    @kernel(f"void({array}, {array}, {array}, {real}, {real}, {real}, uint64, uint64, {BOUNDS}, {BOUNDS})")
+    def sweep(  # type: ignore[no-untyped-def]
+        u, new, sums, near, far, one, row, march, x0, x1, y0, y1, low, high, left, right
+    ):
+        next_, second = np.uint64(1), np.uint64(2)
+        j = left + np.uint64(cuda.blockIdx.x) * np.uint64(WIDE) + np.uint64(cuda.threadIdx.x)
+        if j < right:
+            i = low + np.uint64(cuda.blockIdx.y) * march
+            end, inside = min(i + march, high), j >= y0 and j < y1
+            at = i * row + j
+            below, before, here, behind = u[at - row - row], u[at - row], u[at], u[at + row]
+            while i < end:
+                above = u[at + row + row]
+                if inside and i >= x0 and i < x1:
+                    beside = (behind - before) + (u[at + next_] - u[at - next_])
+                    beyond = (above - below) + (u[at + second] - u[at - second])
+                    sums[at] = sums[at] + (mul(near, beside) + mul(far, beyond))
+                new[at] = here + one
+                below, before, here, behind = before, here, behind, above
+                i += next_
+                at += row
+
+    return sweep
+
+
+def _interpolating(real: str) -> Kernel:
+    """Return the kernel that interpolates arrays of a type."""
+    array = f"{real}[::1]"
+
+    @kernel(f"void({array}, uint64, uint64, {array}, uint64, {real}, uint64, uint64, uint64, {BOUNDS})")
+    def interpolate(  # type: ignore[no-untyped-def]
+        coarse, rows, columns, u, row, part, level, first_x, first_y, x0, x1, y0, y1
+    ):
+        next_ = np.uint64(1)
+        i = np.uint64(cuda.blockIdx.y) * np.uint64(DOWN) + np.uint64(cuda.threadIdx.y)
+        j = np.uint64(cuda.blockIdx.x) * np.uint64(ACROSS) + np.uint64(cuda.threadIdx.x)
+        if i < x1 - x0 and j < y1 - y0:
+            inside = (next_ << level) - next_
+            x, y = (first_x & inside) + i, (first_y & inside) + j
+            # Small integers are exact in float32, and become numbers of the arrays' type by `part`.
+            right, up = mul(part, np.float32(x & inside)), mul(part, np.float32(y & inside))
+            one = mul(part, np.float32(next_ << level))
+            low, here = (x >> level) * columns, y >> level
+            high = min((x >> level) + next_, rows - next_) * columns
+            there = min(here + next_, columns - next_)
+            before = mul(coarse[high + here], right) + mul(coarse[low + here], one - right)
+            behind = mul(coarse[high + there], right) + mul(coarse[low + there], one - right)
+            u[(x0 + i) * row + y0 + j] = mul(behind, up) + mul(before, one - up)
+
+    return interpolate
+
+
+_sweep64, _sweep32 = _sweeping("float64"), _sweeping("float32")
+_interpolate64, _interpolate32 = _interpolating("float64"), _interpolating("float32")
+
+
+def sweep(u: Array, new: Array, sums: Array, scale: int, active: Region, own: Region) -> None:
+    """Launch a thread for each column of each march."""
+    rows, columns = shape_of(own)
+    across, real = blocks(columns, WIDE), u.dtype.type
+    enough = (march for march in MARCHES if across * blocks(rows, march) >= MANY)
+    march = next(enough, MARCHES[-1])
+    chosen = (_sweep64, _sweep32)[u.dtype.itemsize == 4]
+    chosen[(across, blocks(rows, march)), WIDE, new.stream](
+        flat(u), flat(new), flat(sums), real(scale / 4), real(scale / 8), real(1),
+        u.shape[1], march, *active, *own,
+    )  # fmt: skip
+
+
+def interpolate(
+    coarse: Array, u: Array, level: int, first: tuple[int, int], own: Region
+) -> None:
+    """Launch a thread for each point."""
+    rows, columns = shape_of(own)
+    where = (blocks(columns, ACROSS), blocks(rows, DOWN)), (ACROSS, DOWN), u.stream
+    chosen = (_interpolate64, _interpolate32)[u.dtype.itemsize == 4]
+    part = u.dtype.type(0.5**level)
+    chosen[where](flat(coarse), *coarse.shape, flat(u), u.shape[1], part, level, *first, *own)
+
+
+def report(row: np.ndarray, message: Any) -> None:
+    """Copy the numbers to the device, and there into the message."""
+    memory, start = message.memory
+    _put[1, row.size, memory.stream](to_device(row, memory.stream), memory, start)
+
+
+def reported(message: Any) -> np.ndarray:
+    """Copy the message; waits until it has been written."""
+    message.begin_reading()
+    return to_host(message.array)
