@@ -22,6 +22,10 @@ PAIRS = (
 )
 SOLVED = "cg --size 7x6x5 --solution noise --steps 4 --warmup 0"
 MATRIX = "transpose --size 13 --steps 4 --warmup 0"
+REFINED = (
+    "amr --size 9x8 --refinement 4x3 --level 1 --period 3 --duration 2 --sub-iterations 1 "
+    "--initial noise --steps 5 --warmup 0"
+)
 AWARE = "--driver mpi -n 2 --gpu-aware on"
 ROTATE = "--driver charm -n 2 --balancer Rotate --lb-period 1"
 
@@ -65,6 +69,8 @@ RUNS = [
     Run(f"{SOLVED} --preconditioner sgs", f"{ROTATE} --odf 2", 12),
     Run(MATRIX, AWARE),
     Run(MATRIX, f"{ROTATE} --odf 2", 12),
+    Run(f"{REFINED} --dtype float32", AWARE),
+    Run(f"{REFINED} --placement no-talk", f"{ROTATE} --odf 2", 20),
 ]
 
 
@@ -75,7 +81,9 @@ def check(run: Run, on_cpu: dict[str, Any], on_gpu: dict[str, Any]) -> None:
     assert on_gpu["migrations"] == run.migrations
     assert on_cpu["transport"] is None and on_cpu["gpu"] is None
     path = on_gpu["transport"]["path"] if "-n 2" in run.how else None
-    assert (on_gpu["transport"]["staged_bytes"] > 0) == (path == "staged")
+    # A message that comes before the block collects its phase is copied to the host meanwhile.
+    early = run.app == "amr" and path == "gpu-aware"
+    assert early or (on_gpu["transport"]["staged_bytes"] > 0) == (path == "staged")
     assert ("aware on" in run.how) <= (path == "gpu-aware")
     if "leanmd" in run.problem:
         assert on_gpu["thermo"] == on_cpu["thermo"] and on_cpu["thermo"]

@@ -22,6 +22,7 @@ USERS = {
     "pic": ("miniapps/pic",),
     "leanmd": ("miniapps/leanmd",),
     "cg": ("miniapps/cg",),
+    "amr": ("miniapps/amr",),
     "transpose": ("miniapps/transpose/block.py",),
     "exact_sum": ("benchmarks/apps/exact_sums.py",),  # for own apps
 }

@@ -72,6 +72,8 @@ WATCHED = {
     "leanmd": "--pe-grid 2x2x1",
     "cg": "--pe-grid 2x2x1 --preconditioner sgs",
     "transpose": "--pe-grid 3x1",
+    "amr": "--pe-grid 2x1",
+    "amr float32": "--pe-grid 1x2 --dtype float32",
     "leanmd float32": "--pe-grid 2x1x1 --dtype float32",
     "leanmd pairs": "--decomposition pairs",
 }
@@ -95,6 +97,7 @@ CASES = {
     "leanmd": Case("--preset large"),
     "cg": Case("--preset large --solution noise"),
     "transpose": Case("--preset large"),
+    "amr": Case("--preset large"),
     "leanmd paper": Case("--preset paper", ("pairs",)),
     "jacobi2d float32": Case("--preset large --dtype float32", ("mpi",)),
     "stencil3d float32": Case("--preset large --dtype float32", ("mpi",)),

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from miniapps.devices.backend import Array
-from miniapps.devices.cuda.compiler import Kernel, blocks, cuda, kernel, mul
+from miniapps.devices.cuda.compiler import Kernel, blocks, cuda, kernel, mul, once
 from miniapps.devices.cuda.memory import flat, to_device, to_host
 from miniapps.kernels.halo.interface import Region, shape_of
 
@@ -52,11 +52,11 @@ def _sweeping(real: str) -> Kernel:
             at = i * row + j
             below, before, here, behind = u[at - row - row], u[at - row], u[at], u[at + row]
             while i < end:
-                above = u[at + row + row]
+                above, total = u[at + row + row], once(sums, at)
                 if inside and i >= x0 and i < x1:
                     beside = (behind - before) + (u[at + next_] - u[at - next_])
                     beyond = (above - below) + (u[at + second] - u[at - second])
-                    sums[at] = sums[at] + (mul(near, beside) + mul(far, beyond))
+                    sums[at] = total + (mul(near, beside) + mul(far, beyond))
                 new[at] = here + one
                 below, before, here, behind = before, here, behind, above
                 i += next_

@@ -43,6 +43,7 @@ def _kernels_that_ran() -> Iterator[None]:
 # tests/test_gpu_stub.py makes launched runs; the simulator has no CuPy; a GPU emulates nothing.
 NOT_SIMULATED = ["test_drivers_gpu.py", "test_cupy_gpu.py"]
 OF_KERNELS = {  # files of tests, by app
+    "amr": "test_amr_gpu.py",
     "cg": "test_cg_gpu.py",
     "leanmd": "test_leanmd_gpu.py",
     "pic": "test_pic_gpu.py",

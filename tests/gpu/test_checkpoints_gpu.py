@@ -47,6 +47,11 @@ RUNS: dict[str, tuple[str, dict[str, Any], list[tuple[int, ...]]]] = {
         [(1, 1, 1), (2, 1, 1), (1, 2, 2)],
     ),
     "transpose": ("transpose", {"size": (13,)}, [(1, 1), (3, 1), (2, 1)]),
+    "amr": (
+        "amr",
+        {"size": (9, 8), "refinement": (4, 3), "initial": "noise", "period": 3, "duration": 2},
+        [(1, 1), (2, 1), (1, 2)],
+    ),
     "pairs": (
         "leanmd",
         {"cells": (3, 3, 3), "per_cell": 1, "decomposition": "pairs", **HOT},
