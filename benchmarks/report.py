@@ -436,6 +436,30 @@ one core.{missing}
 {table(["transform", "ms"], transforms)}"""
 
 
+def amrs(results: dict[str, Any]) -> str:
+    """AMR: its sweep beside a triad, C and NumPy, and rates of runs."""
+    sizes = results["sweeps on 1 core"]
+    swept = [
+        [name, *(f"{entry[name]:{'.0f' if 'MFlop' in name else '.2f'}}" for entry in sizes.values())]
+        for name in next(iter(sizes.values()))
+    ]
+    runs = [[name, f"{rate:.0f}"] for name, rate in results["runs, MFlop/s"].items()]
+    return f"""## AMR
+
+The sweep of [amr](amr.md) on one core (`benchmarks/apps/amr.py`), in the operations of the Parallel
+Research Kernels: 19 for each point. It makes 12 of them for 32 bytes that it moves at least, so
+memory is the limit: a triad, called in turn, moves as many bytes for each element. C is
+`benchmarks/apps/amr.c`, with a loop for the stencil and one that adds 1, which moves 40 bytes a
+point; NumPy is the app's reference. Arrays of 1000x1000 points may stay in L3, so shares may exceed
+1.
+
+{table(["background", *sizes], swept)}
+The rate of whole runs of the preset `small`, with the refinements, their checks and all messages;
+those of mpi and charm on 2 PEs.
+
+{table(["run", "MFlop/s"], runs)}"""
+
+
 def single(results: dict[str, Any]) -> str:
     """Atom-steps per second in both precisions, and of GROMACS."""
     rows = []
@@ -487,19 +511,21 @@ PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "leanmd": leanmd,
     "cg": cg,
     "transpose": transposes,
+    "amr": amrs,
     "gpu_host": host_of_gpu,
 }
 
 
 def page() -> str:
-    """The whole page."""
+    """The whole page; a part that has not been measured yet is left out."""
     document = load("stencils")
-    loaded = {name: load(name)["results"] for name in PARTS}
+    there = [name for name in PARTS if (RESULTS / f"{name}.json").exists()]
+    loaded = {name: load(name)["results"] for name in there}
     glance = at_a_glance(loaded, load("gpu")["results"])
     around = document["host"] | document["versions"]
     head = HEAD.format(glance=glance, short=in_short(loaded), **around)
     remarks = RESULTS.with_name("remarks.md").read_text()
-    parts = [write(loaded[name]) for name, write in PARTS.items()]
+    parts = [PARTS[name](loaded[name]) for name in there]
     parts.append(section(load("gpu")))
     return "\n".join([head, *parts, remarks])
 

@@ -19,6 +19,7 @@ ALL = (
     "apps/leanmd",
     "apps/cg",
     "apps/transpose",
+    "apps/amr",
 )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import float32, float64, int64, void
+from numba import float32, float64, int64, uint64, void
 
 import miniapps.kernels.state_hash.cpu  # noqa: F401 - compiled before the first step
 from miniapps.devices.backend import Array
@@ -34,34 +34,35 @@ OPTIONS: dict[str, Any] = {
 
 @njit(
     [
-        void(real[:, ::1], real[:, ::1], real, real, real, *BOUNDS, *BOUNDS)
+        void(real[::1], real[::1], uint64, real, real, real, *BOUNDS, *BOUNDS)
         for real in (float64, float32)
     ],
     **OPTIONS,
 )
-def _sweep(u, sums, near, far, one, x0, x1, y0, y1, low, high, left, right):
-    """Apply the stencil with its two weights, and add ``one`` to [low, high) x [left, right)."""
-    # Flat arrays and unsigned indices: a signed one could be negative, and to test for that costs
-    # most of the speed.
-    row, next_ = np.uint64(u.shape[1]), np.uint64(1)
+def _sweep(u, sums, row, near, far, one, x0, x1, y0, y1, low, high, left, right):
+    """Apply the stencil with its two weights, and add ``one`` to [low, high) x [left, right).
+
+    The arrays are flat, of rows of ``row`` elements: of others LLVM does not believe that they are
+    distinct. Indices are unsigned: to test whether one is negative costs most of the speed.
+    """
+    next_ = np.uint64(1)
     second, down = next_ + next_, row + row
-    v, total = u.reshape(u.size), sums.reshape(sums.size)
     for i in range(low, high + REACH):
         first = np.uint64(i) * row
         if x0 <= i < x1:
             for at in range(first + np.uint64(y0), first + np.uint64(max(y0, y1))):
-                beside = (v[at + row] - v[at - row]) + (v[at + next_] - v[at - next_])
-                beyond = (v[at + down] - v[at - down]) + (v[at + second] - v[at - second])
-                total[at] += near * beside + far * beyond
+                beside = (u[at + row] - u[at - row]) + (u[at + next_] - u[at - next_])
+                beyond = (u[at + down] - u[at - down]) + (u[at + second] - u[at - second])
+                sums[at] += near * beside + far * beyond
         if i >= low + REACH:
             for at in range(first - down + np.uint64(left), first - down + np.uint64(right)):
-                v[at] += one
+                u[at] += one
 
 
 def sweep(u: Array, new: Array, sums: Array, scale: int, active: Region, own: Region) -> None:
     """Sweep in place; ``new`` is not used."""
-    real = u.dtype.type
-    _sweep(u, sums, real(scale / 4), real(scale / 8), real(1), *active, *own)
+    real, flat, added = u.dtype.type, u.reshape(-1), sums.reshape(-1)
+    _sweep(flat, added, u.shape[1], real(scale / 4), real(scale / 8), real(1), *active, *own)
 
 
 @njit(
