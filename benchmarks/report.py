@@ -447,7 +447,7 @@ def amrs(results: dict[str, Any]) -> str:
     return f"""## AMR
 
 The sweep of [amr](amr.md) on one core (`benchmarks/apps/amr.py`), in the operations of the Parallel
-Research Kernels: 19 for each point. It makes 12 of them for 32 bytes that it moves at least, so
+Research Kernels: 19 for each point. It makes 11 operations for 32 bytes that it moves at least, so
 memory is the limit: a triad, called in turn, moves as many bytes for each element. C is
 `benchmarks/apps/amr.c`, with a loop for the stencil and one that adds 1, which moves 40 bytes a
 point; NumPy is the app's reference. Arrays of 1000x1000 points may stay in L3, so shares may exceed

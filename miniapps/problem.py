@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from miniapps.contract import Measure
 from miniapps.decomposition import STRIDED, Layout, least_surface
-from miniapps.quantities import Quantity
+from miniapps.quantities import Overlay, Quantity
 from miniapps.snapshots import SnapshotWriter
 
 
@@ -68,6 +68,10 @@ class BaseProblem:
         Thumbnails of particles and atoms need it.
         """
         return self.shape
+
+    def overlays(self) -> dict[str, Overlay]:
+        """The parts of the state that thumbnails show over the first one, where they exist."""
+        return {}
 
     def snapshots(self) -> tuple[SnapshotWriter, ...]:
         """The writers of what an output file contains beside the final state."""

@@ -28,6 +28,16 @@ class Quantity(NamedTuple):
     columns: Mapping[str, str] | None = None
 
 
+class Overlay(NamedTuple):
+    """Where a finer field lies over the one that thumbnails show, in the cells of that.
+
+    ``first``: the cell of its first point along each axis; ``spacing``: of its points.
+    """
+
+    first: tuple[int, ...]
+    spacing: float
+
+
 def describe(
     data: Any,
     description: str,

@@ -103,6 +103,43 @@ def test_shares_add_up_to_the_thumbnail(shape: tuple[int, ...], tmp_path: Path) 
     np.testing.assert_allclose(sum(ones), 1)
 
 
+@pytest.mark.parametrize(("how", "every"), [("sim --pe-grid 2x2", 1), ("mpi -n 2", 2)])
+def test_finer_fields_lie_over_the_shown_one(how: str, every: int, tmp_path: Path) -> None:
+    """Catches a refinement at another place or step, one that is not shown, and a wrong mean."""
+    size = {"size": (90, 41), "refinement": (31, 9), "level": 1, "period": 3, "duration": 2}
+    words = "--size 90x41 --refinement 31x9 --level 1 --period 3 --duration 2 --initial noise"
+    run = f"amr {words} --steps 7 --warmup 0 --snapshot-every {every}"
+    (record,) = support.records_of([f"{run} --driver {how} --output {tmp_path / 'run.h5'}"])
+    assert record["valid"]
+    with h5py.File(tmp_path / "run.h5") as file:
+        steps, thumbnails = file["snapshots/step"][:].tolist(), file["snapshots/thumbnail"][:]
+        said = file["snapshots/thumbnail"].attrs["description"]
+    assert steps == sorted({*range(0, 8, every), 7}) and "state/sums of refinement 3" in said
+    app, different = apps.load("amr"), []
+    problem = app.Problem(**size, initial="noise", sub_iterations=4)
+    for step, thumbnail in zip(steps, thumbnails, strict=True):
+        pieces, _ = app.reference(problem, step)
+        fields = {piece.name: piece.values for piece in pieces}
+        right = plain_means(fields.pop("sums of background")[..., np.newaxis], 64)
+        below = right.copy()
+        for name, values in fields.items():
+            if name.startswith("sums"):
+                lay_over(right, values, problem.corners[int(name[-1])])
+        np.testing.assert_allclose(thumbnail, right, rtol=1e-6, atol=1e-12)
+        different.append(not np.allclose(right, below))
+    assert different == [step in (1, 4, 7) for step in steps]
+
+
+def lay_over(thumbnail: np.ndarray, values: np.ndarray, corner: tuple[int, int]) -> None:
+    """Replace pixels of a grid of 90x41 points by the means of a field of half its spacing."""
+    found: dict[tuple[int, int], list[float]] = {}
+    for (i, j), value in np.ndenumerate(values):
+        x, y = corner[0] + (i + 1) // 2, corner[1] + (j + 1) // 2
+        found.setdefault((x * 64 // 90, y), []).append(value)
+    for pixel, all_of_it in found.items():
+        thumbnail[pixel] = np.mean(all_of_it)
+
+
 def test_sides() -> None:
     """Catches a box that is taken for a grid of cells."""
     assert sides_of((3.5, 2.5, 9.0)) == (3.5, 2.5) and sides_of((9,)) == (9,)

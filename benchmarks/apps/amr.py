@@ -4,7 +4,7 @@
 
 Sweeps are called in turns, and the fastest of many calls counts. A rate is in the operations of the
 Parallel Research Kernels, 19 for each point that is swept. The limit is the memory's: a sweep moves
-32 bytes a point (`kernels.amr.cpu`), as a triad does an element, for its 12 flops. Runs of the
+32 bytes a point (`kernels.amr.cpu`), as a triad does an element, for its 11 flops. Runs of the
 preset ``small`` are made in turns too, and the fastest of several counts, as their records give
 the rate. It writes ``results/amr.json``; ``--quick`` makes few calls and writes nothing.
 """

@@ -3,7 +3,7 @@
 A sweep goes through the rows once, in place: when the stencil has been applied to a row, 1 is added
 to the second row before it, which the stencil does not need any more.
 
-Cost: 12 flops a point. Where arrays are larger than the caches a sweep moves 32 bytes a point: it
+Cost: 11 flops a point. Where arrays are larger than the caches a sweep moves 32 bytes a point: it
 reads and writes ``u`` and ``sums``. So it runs at the speed of memory, if five rows of ``u`` stay in
 a cache. With one loop for the stencil and another for the addition it would move 40.
 """

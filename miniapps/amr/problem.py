@@ -34,7 +34,7 @@ from miniapps.kernels.amr import REACH
 from miniapps.parameters import extents, integer, parameter, require
 from miniapps.plain_hash import digest_of
 from miniapps.problem import BaseProblem, Variant, grown, halved
-from miniapps.quantities import Quantity
+from miniapps.quantities import Overlay, Quantity
 
 INITIALS = ("linear", "noise")
 MOST_LEVELS = 8  # so that all numbers are exact
@@ -209,6 +209,12 @@ class AmrProblem(BaseProblem):
         for begin in range(0, steps, self.period):
             found[begin // self.period % CORNERS] += 1
         return found
+
+    def overlays(self) -> dict[str, Overlay]:
+        """The sums of refinements, at their places on the background."""
+        names = (f"sums of {refinement(corner)}" for corner in range(CORNERS))
+        places = (Overlay(corner, 1 / self.expand) for corner in self.corners)
+        return dict(zip(names, places, strict=True))
 
     # Decomposition and size ----------------------------------------------------------------------
 

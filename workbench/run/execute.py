@@ -281,7 +281,8 @@ def store_of(spec: RunSpec) -> output.Hdf5Store | None:
     if spec.snapshot_every:
         shown = min(spec.problem.quantities, default=None)
         sides = sides_of(spec.problem.extent)
-        writers = (*writers, Thumbnails(spec.snapshot_every, sides, shown))
+        over = spec.problem.overlays()
+        writers = (*writers, Thumbnails(spec.snapshot_every, sides, shown, over))
     if spec.hash_every:
         writers = (*writers, StepHashes(spec.hash_every, tuple(spec.problem.extent)))
     path, quantities = spec.output.resolve(), spec.problem.quantities

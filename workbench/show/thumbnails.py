@@ -3,20 +3,21 @@
 A thumbnail has at most `PIXELS` pixels along x and along y; that of a domain with one axis has at
 most `LINE_PIXELS` along it. A pixel holds the mean of a field over its cells, or the number of
 particles or atoms in it. Both are sums over blocks, so each PE adds up the contributions of its own
-blocks, and no process gathers the state.
+blocks, and no process gathers the state. Where a finer field lies over the one that is shown, a
+pixel holds the mean of its points there.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from miniapps.contract import Piece
-from miniapps.quantities import AXES, describe
+from miniapps.quantities import AXES, Overlay, describe
 
 PIXELS, LINE_PIXELS = 64, 1024
 CHUNK = 1 << 20  # values of a final state to read at a time
@@ -61,6 +62,34 @@ def share(piece: Piece, sides: Sides) -> np.ndarray:
         where.append(mine)
     thumbnail = np.zeros([min(cells, most) for cells in shape])
     thumbnail[np.ix_(*where)] = sums
+    return thumbnail
+
+
+def overlaid(piece: Piece, overlay: Overlay, sides: Sides) -> np.ndarray:
+    """A piece's contribution to the pixels over which it lies: sums and numbers of points.
+
+    Returns (2, nx, ny), or (2, nx) if the domain has one axis. A point belongs to the nearest cell.
+    """
+    most, numbers = pixels_of(len(sides)), []
+    pixels = [min(cells_along(side), most) for side in sides]
+    places = zip(piece.origin or (), piece.values.shape, overlay.first, sides, pixels, strict=True)
+    for low, points, first, side, many in places:
+        at = first + np.floor((low + np.arange(points)) * overlay.spacing + 0.5).astype(np.int64)
+        cells = cells_along(side)
+        numbers.append(pixels_of_cells(cells, many)[at.clip(0, cells - 1)])
+    found = np.zeros((2, *pixels))
+    np.add.at(found[0], np.ix_(*numbers), piece.values)
+    np.add.at(found[1], np.ix_(*numbers), 1.0)
+    return found
+
+
+def over(thumbnail: np.ndarray, parts: Iterable[np.ndarray]) -> np.ndarray:
+    """A thumbnail with the means of what `overlaid` has returned, in the pixels that have points.
+
+    The thumbnail itself is changed.
+    """
+    total, points = sum(parts, np.zeros((2, *thumbnail.shape)))
+    thumbnail[points > 0] = total[points > 0] / points[points > 0]
     return thumbnail
 
 
@@ -147,6 +176,7 @@ class Thumbnails:
     """A snapshot writer (see `miniapps.snapshots`): a thumbnail every ``every`` steps.
 
     ``shown``: the part of the state, where blocks have several; None: that of `shown_name`.
+    ``overlays``: other parts by name, and where they lie over it.
     """
 
     name: ClassVar[str] = "thumbnails"
@@ -154,6 +184,7 @@ class Thumbnails:
     every: int
     sides: Sides
     shown: str | None = None
+    overlays: Mapping[str, Overlay] = field(default_factory=dict)
 
     @property
     def frame_bytes(self) -> float:
@@ -169,28 +200,42 @@ class Thumbnails:
         """Add a block's contribution to the sum of its PE."""
         name = self.shown or shown_name(piece.name for piece in pieces)
         of_it = [share(piece, self.sides) for piece in pieces if piece.name == name]
-        if not of_it:
-            return
-        mine = sum(of_it)
-        if "thumbnail" in frame:
-            frame["thumbnail"][...] += mine
-        else:
-            frame["thumbnail"] = mine
+        for kind, parts in (("thumbnail", of_it), ("overlay", self.over_it(pieces))):
+            if parts and kind in frame:
+                frame[kind][...] += sum(parts)
+            elif parts:
+                frame[kind] = sum(parts)
+
+    def over_it(self, pieces: Iterable[Piece]) -> list[np.ndarray]:
+        """What some pieces contribute to pixels over which they lie."""
+        return [
+            overlaid(piece, self.overlays[piece.name], self.sides)
+            for piece in pieces
+            if piece.name in self.overlays
+        ]
 
     def join(
         self, file: Any, frames: dict[int, list[Any]], record: dict[str, Any], steps: int
     ) -> None:
         """Add up the sums of all PEs, and append a thumbnail of the final state if missing."""
         thumbnails = {
-            step: sum(part["thumbnail"][...] for part in parts if "thumbnail" in part)
+            step: over(
+                np.sum([part["thumbnail"][...] for part in parts if "thumbnail" in part], axis=0),
+                [part["overlay"][...] for part in parts if "overlay" in part],
+            )
             for step, parts in frames.items()
         }
         if steps not in thumbnails:
-            thumbnails[steps] = thumbnail_of(file["state"], self.sides, strict=False)
+            state = file["state"]
+            final = thumbnail_of(state, self.sides, strict=False)
+            there = [name for name in self.overlays if name in state]
+            origin = (0,) * len(self.sides)
+            pieces = (Piece(n, state[n][...], origin, state[n].shape) for n in there)
+            thumbnails[steps] = over(final, self.over_it(pieces))
         snapshots = file.require_group("snapshots")
         snapshots["step"] = np.array(list(thumbnails), np.int64)
         snapshots["thumbnail"] = np.array(list(thumbnails.values()), np.float32)
-        _describe(snapshots, file["state"])
+        _describe(snapshots, file["state"], self.overlays)
 
     def earlier(self, file: Any) -> dict[int, list[Any]]:
         """The thumbnails of a file, each as the sum of one PE."""
@@ -199,13 +244,15 @@ class Thumbnails:
         return {step: [{"thumbnail": thumbnail}] for step, thumbnail in pairs}
 
 
-def _describe(snapshots: Any, state: Any) -> None:
+def _describe(snapshots: Any, state: Any, overlays: Iterable[str]) -> None:
     """Give thumbnails their attributes."""
     name, is_rows = shown_name(state), are_counted(state)
     what = "number of rows of" if is_rows else "mean over the cells, also along z, of"
     about = (
         f"{what} state/{name} in each pixel: n pixels have whole cells, cell i pixel i n // cells"
     )
+    above = ", ".join(f"state/{name}" for name in sorted(overlays))
+    about += f"; where one of these exists, the mean over its points there: {above}" if above else ""
     axes = ["snapshot", *AXES[: snapshots["thumbnail"].ndim - 1]]
     units = "1" if is_rows else state[name].attrs["units"]
     describe(snapshots["thumbnail"], about, axes, units)
