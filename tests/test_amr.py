@@ -13,6 +13,7 @@ from continued import Leg, final_state
 
 from miniapps import apps, kernels
 from miniapps.amr import plain
+from miniapps.amr.block import Refinement
 from miniapps.amr.layout import BACKGROUND, PLACEMENTS, AmrLayout, refinement, wide_enough
 from miniapps.amr.problem import FLOPS, HASH, AmrProblem, active_points, norms
 from miniapps.arrays import ghosted
@@ -224,6 +225,7 @@ def test_the_schedule(period: int, duration: int) -> None:
 
 CASES: dict[str, dict[str, Any]] = {
     "usual": {},
+    "single precision": {"dtype": "float32", "duration": 2},
     "no gap": {"duration": 4},
     "one step": {"period": 1, "duration": 1, "initial": "linear"},
     "same spacing": {"level": 0, "refinement": (9, 7)},
@@ -245,6 +247,24 @@ def test_the_same_bits_on_all_blocks(case: str) -> None:
                 assert support.same_bits(solved.fields[piece.name], piece.values)
     moved = support.solve("amr", problem, (2, 2), 9, odf=2, driver=sim, options=SimOptions(seed=5))
     assert moved.state_hash == digest_of(whole) and not moved.failed
+
+
+def test_blocks_of_refinements_migrate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a block that loses something on the way in the middle of its life."""
+    moved, right = set(), Refinement.__getstate__
+
+    def noting(block: Refinement) -> dict[str, Any]:
+        # Between rounds: begun in this step, or swept in earlier ones.
+        moved.add((block.kind, problem.begins_at(block.time) is None))
+        return right(block)
+
+    problem = problem_of(duration=3)
+    monkeypatch.setattr(Refinement, "__getstate__", noting)
+    solved = support.solve(
+        "amr", problem, (2, 2), 16, odf=2, driver=sim, options=SimOptions(seed=1)
+    )
+    assert moved == {(f"refinement {n}", swept) for n in range(4) for swept in (False, True)}
+    assert solved.state_hash == digest_of(plain.reference(problem, 16)[0]) and not solved.failed
 
 
 def test_norms_of_the_parallel_research_kernels() -> None:
@@ -338,6 +358,11 @@ def test_each_check_finds_a_wrong_program(fault: str) -> None:
         ("--sub-iterations 0", "--sub-iterations 0: must be 1 or more"),
         ("--placement amnesia", "--placement"),
         ("--initial zero", "--initial"),
+        ("--dtype float16", "--dtype"),
+        (
+            "--initial noise --dtype float32 --level 8 --refinement 3x3",
+            "--steps with --warmup 110: exact numbers need 34 bits then, of which float32 has 24",
+        ),
         ("--output /tmp/a.h5 --hash-every 1", "--hash-every 1: needs blocks that exist in all"),
     ],
 )
@@ -353,6 +378,31 @@ def test_edges_that_have_no_label(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="a block may have less than 16 others above or below"):
         problem.cut(41, 1, None)
     problem.cut(21, 1, None)
+
+
+def bits_of(values: np.ndarray) -> int:
+    """The bits from the largest value's first one to the last one of all values."""
+    behind = next(n for n in range(54) if not np.modf(values * 2.0**n)[0].any())
+    return behind + int(np.frexp(np.abs(values).max())[1])
+
+
+@pytest.mark.parametrize("initial", ["linear", "noise"])
+@pytest.mark.parametrize("level", [0, 1, 3])
+def test_bits_of_exact_numbers(initial: str, level: int) -> None:
+    """Catches a run that is refused although its numbers are exact, or the reverse."""
+    values = {"level": level, "initial": initial, "period": 2, "duration": 2}
+    more = level if initial == "linear" else 0  # bits of products, which no value has
+    for dtype, steps in (("float64", 7), ("float32", 7)):
+        problem = problem_of(dtype=dtype, **values)
+        found = max(bits_of(piece.values) for piece in plain.reference(problem, steps)[0])
+        assert found <= problem.bits_after(steps) <= found + more + 3
+    problem.check_steps(steps)
+    assert not support.solve("amr", problem, (2, 1), steps).failed
+    few = problem_of(dtype="float32", **values | {"level": 8, "refinement": (2, 2)})
+    if initial == "noise":
+        with pytest.raises(InputError, match="exact numbers need"):
+            few.check_steps(steps)
+        assert "points that are wrong" in support.solve("amr", few, (2, 1), steps).failed
 
 
 def test_scaled_problems() -> None:
