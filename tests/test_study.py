@@ -277,6 +277,25 @@ def test_work_of_a_step(app, values, work, unit):
     assert (problem.work(), problem.unit) == (work, unit)
 
 
+def test_problems_that_vary():
+    """Catches a combination that is left out, a value that is lost, and equal heads of two."""
+    words = ["--pes", "2", "--odf", "4", "--balancers", "Greedy", "--preset", "small"]
+    vary = ["--vary", "level=0+refinement=50x50,level=1", "--vary", "placement=no-talk,period=30"]
+    study = study_of("lb", "amr", *words, *vary)
+    found = [(s.problem, s.driver, s.recorded()["balancer"]) for s in study.specs()]
+    assert len(found) == study.most_runs() - 4 == 4 * 3  # mpi balances nothing
+    problems = list(dict.fromkeys(problem for problem, *_ in found))
+    assert [(p.level, p.refinement, p.placement, p.period) for p in problems] == [
+        (0, (50, 50), "no-talk", 20),
+        (0, (50, 50), "fine-grain", 30),
+        (1, (200, 200), "no-talk", 20),
+        (1, (200, 200), "fine-grain", 30),
+    ]
+    cases = {(driver, balancer) for _, driver, balancer in found}
+    assert set(found) == {(p, *case) for p in problems for case in cases} and len(cases) == 3
+    assert study.head() != study_of("lb", "amr", *words).head()
+
+
 @pytest.mark.parametrize("app", apps.names())
 def test_every_app_grows_and_shrinks(app):
     values = dict(apps.load(app).Problem.presets["small"])
@@ -328,6 +347,17 @@ def test_every_app_grows_and_shrinks(app):
         (["strong", "pic", "--", "+p4"], "-- +p4: a study passes no options"),
         (["lb", "stencil3d", "--balancers", "Magic"], "--balancers Magic: must be of Greedy"),
         (["strong", "jacobi2d", "--lb-periods", "5"], "--lb-periods 5: needs --balancers"),
+        (["strong", "amr", "--vary", "level=1,level=2"], "--vary level=1,level=2: only in a study"),
+        (["lb", "amr", "--vary", "level=1,2"], "--vary level=1,2: must be OPTION=VALUE, with an"),
+        (["lb", "amr", "--vary", "depth=1"], "--vary depth=1: must be OPTION=VALUE"),
+        (["lb", "amr", "--vary", "level=one"], "--vary level=one: must be an integer"),
+        (["lb", "amr", "--vary", "level=1+level=2"], "--vary level=1+level=2: gives level twice"),
+        (["lb", "amr", "--vary", "level=1,level=9"], "--level 9: 0 to 8"),
+        (["lb", "amr", "--vary", "level=1,level=1"], "--vary level=1,level=1: must give each"),
+        (
+            ["lb", "amr", *["--vary", "level=1,level=2"] * 10],
+            "--vary 1024: must be at most 1000 combinations",
+        ),
         (["strong", "jacobi2d", "--lb-first", "5"], "--lb-first 5: needs --balancers"),
         (["lb", "pic", "--lb-first", "9", "--warmup", "9"], "--lb-first 9: must be more than the"),
         (["strong", "leanmd", "--decomposition", "pairs"], "--driver mpi: has one block per rank"),

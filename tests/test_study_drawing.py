@@ -298,7 +298,7 @@ def test_without_balancing_there_is_no_gain() -> None:
 
 def gain(value: float) -> Any:
     """A gain by hand."""
-    result = SimpleNamespace(configuration="a", pe_count="2 PEs")
+    result = SimpleNamespace(configuration="a", pe_count="2 PEs", problem={"n": 1})
     interval = Interval(value, value - 0.25, value + 0.5)
     return SimpleNamespace(gain=interval, ideal=2.0, balanced=result, other=result)
 

@@ -57,8 +57,9 @@ class Canned:
         number = len(self.points)
         case = {"driver": driver, "pes": pes, "odf": more.pop("odf", 1)}
         balancer, size = more.pop("balancer", None), more.pop("size", [10, 10])
+        tile = more.pop("tile", pes)
         case |= {"balancer": balancer, "lb_period": 5 if balancer else 0}
-        problem = {"size": size, "time_tile": pes}
+        problem = {"size": size, "time_tile": tile}
         words = ["run", self.app, "--driver", driver, "-n", str(pes)]
         self.points.append(case | {"problem": problem, "arguments": words})
         for trial, time_ms in enumerate(times_ms):
@@ -370,6 +371,34 @@ def test_baselines_of_balancing(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(analysis, "LEAST_GAIN", limit)
         achieved = gains[0].fraction_achieved
         assert achieved == pytest.approx(share) if share else math.isnan(achieved)
+
+
+def test_baselines_where_problems_vary() -> None:
+    """Catches a gain over another problem, and mpi's other ways that are left out, or not named."""
+    canned = Canned("lb")
+    for driver, odf, balancer, more in (
+        *(("mpi", 1, None, {"tile": tile}) for tile in (1, 2)),
+        *(("charm", 4, None, {"tile": tile}) for tile in (1, 2)),
+        *(("charm", 4, "Greedy", {"tile": tile}) for tile in (1, 2)),
+        *(("mpi", 1, None, {"size": [20, 10]}), ("charm", 4, None, {"size": [20, 10]})),
+    ):
+        other = {"state_hash": "1" * 64} if "size" in more else {}
+        ms = trials(4 if balancer else 5)
+        canned.point(driver, 2, ms, odf=odf, balancer=balancer, imbalance=1.5, **more, **other)
+    gains = analysis.gains(analysis.results(canned.campaign()))
+    found = [(row.balanced.number, row.other.number) for row in gains]
+    assert found == [(4, 0), (4, 1), (4, 2), (5, 0), (5, 1), (5, 3)]
+    campaign = canned.campaign()
+    campaign.head["study"]["vary"] = ["time-tile=1,time-tile=2"]
+    table = titled(tables.tables(campaign), "Gain of load balancing")
+    tiles = [f"size 10x10, time tile {n}" for n in (1, 2)]
+    assert cells(table, "problem") == [tiles[0]] * 3 + [tiles[1]] * 3
+    assert cells(table, "of the other") == [*tiles, tiles[0], *tiles, tiles[1]]
+    labels = figures.gain_figure(analysis.results(campaign)).axes[0].get_yticklabels()
+    shown = [label.get_text() for label in labels]
+    assert shown[1] == (
+        "charm ODF 4 Greedy, every 5 steps, 2 PEs, time tile 1\nagainst mpi, time tile 2"
+    )
 
 
 def test_a_run_just_below_the_limit_is_not_disturbed() -> None:

@@ -61,7 +61,7 @@ def _sweep(u, sums, row, near, far, one, x0, x1, y0, y1, low, high, left, right)
 
 def sweep(u: Array, new: Array, sums: Array, scale: int, active: Region, own: Region) -> None:
     """Sweep in place; ``new`` is not used."""
-    real, flat, added = u.dtype.type, u.reshape(-1), sums.reshape(-1)
+    real, flat, added = u.dtype.type, u.ravel(), sums.ravel()
     _sweep(flat, added, u.shape[1], real(scale / 4), real(scale / 8), real(1), *active, *own)
 
 

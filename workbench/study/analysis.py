@@ -249,6 +249,7 @@ class Gain:
 def gains(found: list[Result]) -> list[Gain]:
     """Every balanced result against its baselines on the same PEs: unbalanced at its ODF, and mpi.
 
+    They have the same problem; that of mpi may be distributed in other ways, with the same answer.
     Points with more PEs than cores are left out.
     """
     counted = comparable(found)
@@ -272,7 +273,9 @@ def _is_baseline(other: Result, balanced: Result) -> bool:
     """Whether a result without balancing is a baseline of a balanced one."""
     same = other.case.driver == balanced.case.driver and other.case.odf == balanced.case.odf
     fixed = not (other.case.can.one_process or other.case.can.over_decomposition)
-    return fixed or same
+    if answer_key(other.records[0]) != answer_key(balanced.records[0]):
+        return False
+    return fixed or (same and other.problem == balanced.problem)
 
 
 # Granularity --------------------------------------------------------------------------------------

@@ -47,6 +47,7 @@ from miniapps.workbench.study.parts import parts_figure
 from miniapps.workbench.study.statistics import Interval
 from miniapps.workbench.study.tables import POOR
 from miniapps.workbench.study.titles import machine_of, title_of
+from miniapps.workbench.study.validation import differences
 
 DPI = 200
 LETTERS = 14  # of a title, per inch
@@ -336,8 +337,14 @@ def gain_figure(found: list[Result]) -> Any:
     look |= {"color": "white", "hatch": "////"}
     axes.barh(positions + 0.19, ideals, 0.38, label="ideal gain (max/mean)", **look)
     axes.axvline(1.0, color="black", linewidth=1, linestyle="--", label=NO_GAIN)
+    problems = [one.problem for row in every for one in (row.balanced, row.other)]
+
+    def label(result: analysis.Result, *more: str) -> str:
+        own = differences(result.problem, problems)
+        return ", ".join((result.configuration, *more, *([own] if own else [])))
+
     labels = [
-        f"{row.balanced.configuration}, {row.balanced.pe_count}\nagainst {row.other.configuration}"
+        f"{label(row.balanced, row.balanced.pe_count)}\nagainst {label(row.other)}"
         for row in gains
     ]
     axes.set_yticks(positions, labels, fontsize=8)

@@ -7,11 +7,12 @@ values in the table ``quick`` override the others.
 from __future__ import annotations
 
 import argparse
+import math
 import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import fields
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,10 @@ MATRIX = ("pes", "drivers", "odf", "balancers", "lb-periods")  # options that ta
 ONLY_SLURM = ("--folder", "--sbatch", "--checkpoints")
 ONLY_HERE = ("--until-ci", "--max-noise", "--no-pin", "--stall", "--campaign", "--hosts")
 HALVINGS = 12
+VARY = (
+    "in a study of kind lb: make it with each of these values of an option of the app; a + joins "
+    "several to one: size=9x9+level=1,size=8x8+level=2; several --vary: all combinations"
+)
 ONLY_GRANULARITY = "only in a study of granularity"
 COMM = "comm"  # the kind of campaigns of communication benchmarks
 SOURCES = ("published", "source", "quick")  # keys of a TOML file that are no options
@@ -192,6 +197,7 @@ def add_matrix(parser: Any, problem: Any) -> None:
         help=f"of {', '.join(balancers())}",
     )
     add("--lb-periods", type=typed(numbers), metavar="LIST", help="steps between load balancing")
+    add("--vary", action="append", default=[], metavar="OPTION=VALUE,..", help=VARY)
     help = f"of a granularity study; default: {HALVINGS}"
     add("--halvings", type=typed(int), metavar="N", help=help)
     add(
@@ -236,6 +242,7 @@ def study_of(options: argparse.Namespace) -> Study:
     problem, steps, warmup = requested(options)
     if options.warmup is None:
         warmup = max(warmup, WARMUP)
+    vary, problems = tuple(options.vary), varied(options)
     study = Study(
         kind=kind,
         app=options.app,
@@ -254,6 +261,8 @@ def study_of(options: argparse.Namespace) -> Study:
         lb_first=options.lb_first,
         hosts=options.hosts,
         own_best=frozenset(f.name for f in fields(problem) if getattr(options, f.name) == "auto"),
+        vary=vary,
+        problems=problems,
     )
     for driver in study.drivers:
         drivers.get(driver, "--drivers")
@@ -270,6 +279,45 @@ def study_of(options: argparse.Namespace) -> Study:
         once = len(set(values)) == len(values)
         require(once, f"--{option}", ",".join(map(str, values)), "must name each value once")
     return study
+
+
+def varied(options: argparse.Namespace) -> tuple[Any, ...]:
+    """The problems that ``--vary`` asks for: all combinations of its sets. Raises InputError."""
+    sets: list[list[dict[str, Any]]] = []
+    for text in options.vary:
+        allowed = "only in a study of load balancing, of kind lb"
+        require(options.kind == "lb", "--vary", text, allowed)
+        sets.append([_assigned(options.app, text, words) for words in text.split(",")])
+    many = math.prod(map(len, sets))
+    require(many <= MOST_RUNS, "--vary", many, f"must be at most {MOST_RUNS} combinations")
+    found = []
+    for chosen in product(*sets) if sets else ():
+        values = dict(chain.from_iterable(one.items() for one in chosen))
+        found.append(requested(argparse.Namespace(**vars(options) | values))[0])
+    twice = next((one for n, one in enumerate(found) if one in found[:n]), None)
+    require(twice is None, "--vary", ", ".join(options.vary), "must give each problem once")
+    return tuple(found)
+
+
+def _assigned(app: str, text: str, words: str) -> dict[str, Any]:
+    """The fields of a problem that an alternative of ``--vary`` sets. Raises InputError."""
+    declared = {
+        field.metadata["option"].lstrip("-"): field
+        for field in fields(apps.load(app).Problem)
+        if "option" in field.metadata
+    }
+    found: dict[str, Any] = {}
+    for word in words.split("+"):
+        option, equals, value = word.partition("=")
+        known = f"must be OPTION=VALUE, with an option of {app}: {', '.join(declared)}"
+        require(bool(equals) and option in declared, "--vary", text, known)
+        field = declared[option]
+        require(field.name not in found, "--vary", text, f"gives {option} twice")
+        try:
+            found[field.name] = field.metadata["parse"](value)
+        except ValueError as error:
+            raise InputError("--vary", word, f"must be {error}") from None
+    return found
 
 
 def _balancer_settings(options: argparse.Namespace) -> tuple[tuple[str | None, int], ...]:

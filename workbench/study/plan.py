@@ -41,7 +41,8 @@ class Study:
     ``steps``: of every run; in a study of granularity of the whole problem. Each halving doubles
     them, up to ``most_steps``, so that runs of small problems are not too short to be timed.
     ``balancer_settings``: pairs of a balancer (None: no balancing) and its period in steps;
-    ``own_best``: the parameters of the problem whose "auto" each run replaces by its own value. In
+    ``vary``: sets of alternatives that the user names, and ``problems``: all of their combinations;
+    without any, `problem` alone. ``own_best``: the parameters of the problem whose "auto" each run replaces by its own value. In
     all others every run has the same value, so that runs differ in what is compared only.
     """
 
@@ -62,6 +63,8 @@ class Study:
     lb_first: int | None = None
     hosts: Hosts | None = None
     own_best: frozenset[str] = frozenset()
+    vary: tuple[str, ...] = ()
+    problems: tuple[Any, ...] = ()
 
     def head(self) -> dict[str, Any]:
         """The study as the campaign file stores it; studies with equal heads are the same study."""
@@ -75,6 +78,7 @@ class Study:
             "shuffle_seed": self.shuffle_seed,
             **({} if self.lb_first is None else {"lb_first": self.lb_first}),
             **({} if self.hosts is None else {"hosts": str(self.hosts)}),
+            **({"vary": list(self.vary)} if self.vary else {}),
         }
 
     def specs(self) -> list[RunSpec]:
@@ -88,7 +92,8 @@ class Study:
         }
         if not equal:
             return found
-        return replace(self, problem=replace(self.problem, **equal)).planned()
+        equally = [replace(problem, **equal) for problem in (self.problem, *self.problems)]
+        return replace(self, problem=equally[0], problems=tuple(equally[1:])).planned()
 
     def planned(self) -> list[RunSpec]:
         """The runs of one trial, where "auto" stays what it is."""
@@ -101,7 +106,7 @@ class Study:
     def most_runs(self) -> int:
         """The number of runs of one trial, or more: no driver is left out, and no halving."""
         cases = len(self.pes) * len(self.drivers) * len(self.odfs) * len(self.balancer_settings)
-        return cases * (1 + min(self.halvings, MOST_HALVINGS))
+        return cases * max(1, len(self.problems)) * (1 + min(self.halvings, MOST_HALVINGS))
 
     def _problems(self) -> Iterator[tuple[Any, int, int]]:
         """Each problem with its number of steps and the number of PEs that it runs on."""
@@ -113,7 +118,9 @@ class Study:
         alone = [driver for driver in self.drivers if drivers.get(driver).one_pe]
         one = self.kind != "weak" or least == 1 or not alone
         require(one, "--drivers", ",".join(alone), "in weak scaling needs 1 among --pes")
-        for pes in self.pes:
+        for problem, pes in product(self.problems, self.pes):
+            yield problem, self.steps, pes
+        for pes in () if self.problems else self.pes:
             if self.kind == "weak":
                 require(pes % least == 0, "--pes", pes, f"must be a multiple of {least}")
                 yield self.problem.weak(pes // least), self.steps, pes

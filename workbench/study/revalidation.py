@@ -46,6 +46,7 @@ HEAD: Mapping[str, Any] = MappingProxyType(
             "shuffle_seed": NUMBER,
             "lb_first?": COUNT.or_null(),
             "hosts?": LINE,
+            "vary?": [LINE],
         },
         "points": [{**CASE, "problem": PARAMETERS, "steps?": SEVERAL, "arguments": [LINE]}],
     }

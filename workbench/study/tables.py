@@ -248,7 +248,13 @@ def gains_table(campaign: Campaign, found: list[Result]) -> Table:
     columns += columns_of("#p", "#migrations per run", "#load balancing [ms per run]")
     notes = _left_out(found)
     notes += distinct(row.test.note for row in gains if row.test.note)
-    return Table("Gain of load balancing", columns, tuple(map(_gain_row, gains)), tuple(notes))
+    rows = tuple(map(_gain_row, gains))
+    if "vary" in campaign.head["study"]:
+        columns += columns_of("problem", "of the other")
+        numbers = ((row.balanced.number, row.other.number) for row in gains)
+        cells = ((problem_cell(campaign, n) for n in pair) for pair in numbers)
+        rows = tuple((*row, *problems) for row, problems in zip(rows, cells, strict=True))
+    return Table("Gain of load balancing", columns, rows, tuple(notes))
 
 
 def _gain_row(row: Gain) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from typing import Any
 
 from miniapps.workbench.run.revalidation import objection
@@ -23,8 +24,14 @@ def label(head: dict[str, Any], number: int) -> str:
 def own_problem(head: dict[str, Any], number: int) -> str:
     """The parameters of a point's problem that differ between points; empty if none does."""
     points = [point["problem"] for point in head["points"]]
-    differing = [key for key in points[0] if any(point[key] != points[0][key] for point in points)]
-    return ", ".join(in_words(key, points[number][key]) for key in differing)
+    return differences(points[number], points)
+
+
+def differences(one: dict[str, Any], problems: Sequence[dict[str, Any]]) -> str:
+    """The parameters of a problem that differ between some; empty if none does."""
+    first = problems[0]
+    differing = [key for key in first if any(other[key] != first[key] for other in problems)]
+    return ", ".join(in_words(key, one[key]) for key in differing)
 
 
 def in_words(key: str, value: Any) -> str:
