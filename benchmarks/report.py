@@ -440,7 +440,10 @@ def amrs(results: dict[str, Any]) -> str:
     """AMR: its sweep beside a triad, C and NumPy, and rates of runs."""
     sizes = results["sweeps on 1 core"]
     swept = [
-        [name, *(f"{entry[name]:{'.0f' if 'MFlop' in name else '.2f'}}" for entry in sizes.values())]
+        [
+            name,
+            *(f"{entry[name]:{'.0f' if 'MFlop' in name else '.2f'}}" for entry in sizes.values()),
+        ]
         for name in next(iter(sizes.values()))
     ]
     runs = [[name, f"{rate:.0f}"] for name, rate in results["runs, MFlop/s"].items()]

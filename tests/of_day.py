@@ -17,7 +17,14 @@ DAY = "TEST_DAY"  # a number that grows by one each day
 ALL = "all"
 DAYS = 7
 # Apps with kernels for a GPU, by day: to compile these takes most of the time of their tests.
-KERNELS = (("leanmd", "pairs"), ("pic",), ("jacobi2d",), ("stencil3d",), ("cg",), ("transpose", "amr"))
+KERNELS = (
+    ("leanmd", "pairs"),
+    ("pic",),
+    ("jacobi2d",),
+    ("stencil3d",),
+    ("cg",),
+    ("transpose", "amr"),
+)
 
 
 def is_set() -> bool:

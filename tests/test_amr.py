@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,9 @@ def test_edges_lead_there_and_back() -> None:
             for edge, peer in neighbors.items():
                 assert ends[peer.place][peer.edge][:2] == place
                 assert ends[peer.place][peer.edge].edge == edge
+            for kind in range(1, 5):  # labels are small numbers: from 0 on
+                labels = [edge[1:] for edge in neighbors if len(edge) == 3 and edge[0] == kind]
+                assert not labels or np.min(labels, axis=0).tolist() == [0, 0]
             if place[0] != BACKGROUND:
                 below = [peer.block for peer in neighbors.values() if peer.kind == BACKGROUND]
                 points = {p for block in below for p in points_in(layout.bounds(block))}
@@ -169,6 +173,8 @@ def test_placements() -> None:
             assert {*homes[kind]} <= {*range(layout.pes)}
             if layout.odf == 1:
                 assert len({*homes[kind]}) == len(homes[kind])
+            alone = dataclasses.replace(layout, one_home=True)
+            assert {alone.home(kind, index) for index in family} == {0}
         refined = [{*homes[refinement(corner)]} for corner in range(4)]
         coarse = {*homes[BACKGROUND]}
         if layout.placement == "fine-grain":
@@ -256,7 +262,9 @@ def test_blocks_of_refinements_migrate(monkeypatch: pytest.MonkeyPatch) -> None:
     def noting(block: Refinement) -> dict[str, Any]:
         # Between rounds: begun in this step, or swept in earlier ones.
         moved.add((block.kind, problem.begins_at(block.time) is None))
-        return right(block)
+        state = right(block)
+        assert not {"kernels", "halo", "births", "new"}.intersection(state)
+        return state
 
     problem = problem_of(duration=3)
     monkeypatch.setattr(Refinement, "__getstate__", noting)
@@ -376,8 +384,8 @@ def test_edges_that_have_no_label(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AmrProblem, "_own_pes", lambda self, pes: 1)
     problem = problem_of(size=(400, 7), refinement=(300, 5), placement="high-water")
     with pytest.raises(InputError, match="a block may have less than 16 others above or below"):
-        problem.cut(41, 1, None)
-    problem.cut(21, 1, None)
+        problem.cut(23, 1, None)  # 17 blocks of the background are below one
+    problem.cut(22, 1, None)
 
 
 def bits_of(values: np.ndarray) -> int:

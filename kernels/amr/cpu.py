@@ -4,8 +4,8 @@ A sweep goes through the rows once, in place: when the stencil has been applied 
 to the second row before it, which the stencil does not need any more.
 
 Cost: 11 flops a point. Where arrays are larger than the caches a sweep moves 32 bytes a point: it
-reads and writes ``u`` and ``sums``. So it runs at the speed of memory, if five rows of ``u`` stay in
-a cache. With one loop for the stencil and another for the addition it would move 40.
+reads and writes ``u`` and ``sums``. So it runs at the speed of memory, if five rows of ``u`` stay
+in a cache. With one loop for the stencil and another for the addition it would move 40.
 """
 
 from __future__ import annotations
@@ -92,9 +92,7 @@ def _interpolate(coarse, u, part, level, first_x, first_y, x0, x1, y0, y1):
             u[i, j] = behind * up + before * (one - up)
 
 
-def interpolate(
-    coarse: Array, u: Array, level: int, first: tuple[int, int], own: Region
-) -> None:
+def interpolate(coarse: Array, u: Array, level: int, first: tuple[int, int], own: Region) -> None:
     """Go through the points, row after row."""
     _interpolate(coarse, u, u.dtype.type(0.5**level), level, *first, *own)
 

@@ -38,9 +38,9 @@ def _put(numbers, message, start):  # type: ignore[no-untyped-def]
 
 def _sweeping(real: str) -> Kernel:
     """Return the kernel that sweeps arrays of a type."""
-    array = f"{real}[::1]"
+    arrays, numbers = ", ".join([f"{real}[::1]"] * 3), ", ".join([real] * 3)
 
-    @kernel(f"void({array}, {array}, {array}, {real}, {real}, {real}, uint64, uint64, {BOUNDS}, {BOUNDS})")
+    @kernel(f"void({arrays}, {numbers}, uint64, uint64, {BOUNDS}, {BOUNDS})")
     def sweep(  # type: ignore[no-untyped-def]
         u, new, sums, near, far, one, row, march, x0, x1, y0, y1, low, high, left, right
     ):
@@ -69,7 +69,9 @@ def _interpolating(real: str) -> Kernel:
     """Return the kernel that interpolates arrays of a type."""
     array = f"{real}[::1]"
 
-    @kernel(f"void({array}, uint64, uint64, {array}, uint64, {real}, uint64, uint64, uint64, {BOUNDS})")
+    @kernel(
+        f"void({array}, uint64, uint64, {array}, uint64, {real}, uint64, uint64, uint64, {BOUNDS})"
+    )
     def interpolate(  # type: ignore[no-untyped-def]
         coarse, rows, columns, u, row, part, level, first_x, first_y, x0, x1, y0, y1
     ):
@@ -109,9 +111,7 @@ def sweep(u: Array, new: Array, sums: Array, scale: int, active: Region, own: Re
     )  # fmt: skip
 
 
-def interpolate(
-    coarse: Array, u: Array, level: int, first: tuple[int, int], own: Region
-) -> None:
+def interpolate(coarse: Array, u: Array, level: int, first: tuple[int, int], own: Region) -> None:
     """Launch a thread for each point."""
     rows, columns = shape_of(own)
     where = (blocks(columns, ACROSS), blocks(rows, DOWN)), (ACROSS, DOWN), u.stream

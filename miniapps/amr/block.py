@@ -49,6 +49,7 @@ class Patch(KernelUser[AmrKernels]):
 
     kind: str
     neighbors: dict[Edge, Peer]
+    time: int  # steps of the run that have been made
 
     def __init__(
         self, problem: AmrProblem, index: Index, device: Device, bounds: Bounds,
@@ -56,7 +57,6 @@ class Patch(KernelUser[AmrKernels]):
     ) -> None:  # fmt: skip
         self.problem, self.index, self.device = problem, index, device
         self.bounds, self.shape, self.scale = bounds, shape, scale
-        self.time = 0
         self.put()
         self.faces = tuple(edge for edge in FACES if edge in self.neighbors)
 
@@ -97,7 +97,9 @@ class Patch(KernelUser[AmrKernels]):
     @cached_property
     def halo(self) -> Any:
         """The kernels that pack faces and unpack ghosts."""
-        return self.copier(*({edge: self.beside(edge, n) for edge in self.faces} for n in (0, REACH)))
+        return self.copier(
+            *({edge: self.beside(edge, n) for edge in self.faces} for n in (0, REACH))
+        )
 
     def copier(self, inside: Mapping[Edge, Region], outside: Mapping[Edge, Region]) -> Any:
         """The kernels that copy some regions of an array to messages, and messages to others."""
@@ -154,8 +156,7 @@ class Patch(KernelUser[AmrKernels]):
         return self.device.to_host(self.values), self.device.to_host(self.sums)
 
     def resume(self, saved: Saved) -> Requests:
-        """Take up values and sums."""
-        self.time = saved.step
+        """Take up values and sums; `begins` has noted the step."""
         names = (f"{name} of {self.kind}" for name in ("values", "sums"))
         self.put(*(saved.cells(name, self.bounds) for name in names))
         return

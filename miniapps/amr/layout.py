@@ -61,7 +61,7 @@ class AmrLayout(Layout):
         if self.fine is not None:
             return ends
         own = [(end - corner[axis]) * self.expand for end in ends]
-        return wide_enough([at for at in own if 0 < at < points], points)
+        return wide_enough(own, points)
 
     def counts(self) -> dict[str, int]:
         """The number of blocks of the background, and of each refinement."""
@@ -185,7 +185,10 @@ class AmrLayout(Layout):
 
 
 def wide_enough(inner: Sequence[int], points: int) -> list[int]:
-    """Cuts of ``points`` points, of which parts are as wide as the stencil reaches, at least."""
+    """Cuts of ``points`` points, of which parts are as wide as the stencil reaches, at least.
+
+    ``inner``: where to cut, in ascending order; places outside the points are left out.
+    """
     ends = [0]
     for at in inner:
         if at - ends[-1] >= REACH and points - at >= REACH:

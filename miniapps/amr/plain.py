@@ -97,7 +97,9 @@ def reference(problem: Any, steps: int) -> tuple[list[Piece], np.ndarray]:
             fine.sweep()
         background.sweep()
         if fine is not None and (step + 1) % problem.period == problem.duration % problem.period:
-            words = [words_of(piece) for piece in fine.pieces(f"refinement {corner}", problem.dtype)]
+            words = [
+                words_of(piece) for piece in fine.pieces(f"refinement {corner}", problem.dtype)
+            ]
             ended[corner] += np.sum(words, axis=0, dtype=np.uint64)
             fine = None
     found = background.pieces("background", problem.dtype)

@@ -1,4 +1,4 @@
-"""AMR's kernels on the GPU against their CPU counterparts, bit for bit, and blocks that come and go."""
+"""AMR's kernels on the GPU against their CPU counterparts, bit for bit; blocks come and go."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ PHYSICS = (  # kernels and blocks, which small runs try
     "miniapps/*/domain.py",
     "miniapps/*/atoms.py",
     "miniapps/*/particles.py",
+    "miniapps/*/layout.py",
 )
 NUMBERS = (  # times, units, statistics and figures, which only tests try
     *(f"drivers/{name}.py" for name in ("engine", "outcome", "timing")),

@@ -323,12 +323,17 @@ SMALL_AMR = {"size": (9, 8), "refinement": (4, 3), "level": 1, "period": 3, "dur
 AMR = (
     Run("amr", (1, 1), 7, SMALL_AMR),
     Run("amr", (2, 2), 8, SMALL_AMR, moving=True),
-    Run("amr", (3, 1), 14, SMALL_AMR | {"initial": "linear", "placement": "no-talk"}),
+    Run("amr", (4, 1), 14, SMALL_AMR | {"initial": "linear", "placement": "no-talk"}),
+    Run("amr", (1, 4), 2, SMALL_AMR),
     Run("amr", (2, 2), 5, SMALL_AMR | {"period": 1, "duration": 1, "placement": "high-water"}),
     Run("amr", (1, 3), 5, SMALL_AMR | {"level": 2, "sub_iterations": 1}, odf=2, moving=True),
     *(
         Run("amr", (2, 2), 7, SMALL_AMR, wrong=partial(fault.applied, "amr"))
         for fault in (amr_faults.no_halo, amr_faults.end_lost, amr_faults.last_part_lost)
+    ),
+    Run(
+        "amr", (1, 1), 3, SMALL_AMR | {"initial": "linear"},
+        wrong=partial(amr_faults.last_row_left_out.applied, "amr"),
     ),
 )  # fmt: skip
 RUNS = {
@@ -433,6 +438,14 @@ TESTS = {  # of files, what runs cannot show
     "miniapps/amr/block.py": (
         "test_amr.py::test_a_large_problem_is_validated_too",
         "test_amr.py::test_continued_on_other_blocks",
+        "test_amr.py::test_blocks_of_refinements_migrate",
+    ),
+    "miniapps/amr/layout.py": (
+        "test_amr.py::test_blocks_of_refinements_cover_them_once",
+        "test_amr.py::test_placements",
+        "test_amr.py::test_thin_parts_are_joined",
+        "test_amr.py::test_edges_that_have_no_label",
+        "test_amr.py::test_edges_lead_there_and_back",
     ),
     "kernels/amr/cpu.py": ("test_amr.py::test_a_sweep", "test_amr.py::test_interpolation"),
     "kernels/cg/cpu.py": (

@@ -252,7 +252,8 @@ def _describe(snapshots: Any, state: Any, overlays: Iterable[str]) -> None:
         f"{what} state/{name} in each pixel: n pixels have whole cells, cell i pixel i n // cells"
     )
     above = ", ".join(f"state/{name}" for name in sorted(overlays))
-    about += f"; where one of these exists, the mean over its points there: {above}" if above else ""
+    if above:
+        about += f"; where one of these exists, the mean over its points there: {above}"
     axes = ["snapshot", *AXES[: snapshots["thumbnail"].ndim - 1]]
     units = "1" if is_rows else state[name].attrs["units"]
     describe(snapshots["thumbnail"], about, axes, units)

@@ -344,8 +344,7 @@ def gain_figure(found: list[Result]) -> Any:
         return ", ".join((result.configuration, *more, *([own] if own else [])))
 
     labels = [
-        f"{label(row.balanced, row.balanced.pe_count)}\nagainst {label(row.other)}"
-        for row in gains
+        f"{label(row.balanced, row.balanced.pe_count)}\nagainst {label(row.other)}" for row in gains
     ]
     axes.set_yticks(positions, labels, fontsize=8)
     axes.invert_yaxis()

@@ -42,8 +42,9 @@ class Study:
     them, up to ``most_steps``, so that runs of small problems are not too short to be timed.
     ``balancer_settings``: pairs of a balancer (None: no balancing) and its period in steps;
     ``vary``: sets of alternatives that the user names, and ``problems``: all of their combinations;
-    without any, `problem` alone. ``own_best``: the parameters of the problem whose "auto" each run replaces by its own value. In
-    all others every run has the same value, so that runs differ in what is compared only.
+    without any, `problem` alone. ``own_best``: the parameters of the problem whose "auto" each run
+    replaces by its own value. In all others every run has the same value, so that runs differ in
+    what is compared only.
     """
 
     kind: str
