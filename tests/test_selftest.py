@@ -33,7 +33,7 @@ from miniapps.workbench.selftest.trials import Found, Trial, solve_here
 
 APPS = ("jacobi2d", "stencil3d", "pic", "leanmd", "echo")
 LEAST = 80  # faults in all
-GPU_APPS = ("jacobi2d", "stencil3d", "pic", "leanmd", "cg", "transpose")
+GPU_APPS = ("jacobi2d", "stencil3d", "pic", "leanmd", "amr", "cg", "transpose")
 LEAST_PER_APP = 10  # faults of GPU kernels
 
 
