@@ -255,6 +255,7 @@ def test_the_same_bits_on_all_blocks(case: str) -> None:
     assert moved.state_hash == digest_of(whole) and not moved.failed
 
 
+@pytest.mark.long
 def test_blocks_of_refinements_migrate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a block that loses something on the way in the middle of its life."""
     moved, right = set(), Refinement.__getstate__
@@ -394,6 +395,7 @@ def bits_of(values: np.ndarray) -> int:
     return behind + int(np.frexp(np.abs(values).max())[1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("initial", ["linear", "noise"])
 @pytest.mark.parametrize("level", [0, 1, 3])
 def test_bits_of_exact_numbers(initial: str, level: int) -> None:

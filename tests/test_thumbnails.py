@@ -103,15 +103,27 @@ def test_shares_add_up_to_the_thumbnail(shape: tuple[int, ...], tmp_path: Path) 
     np.testing.assert_allclose(sum(ones), 1)
 
 
-@pytest.mark.parametrize(("how", "every"), [("sim --pe-grid 2x2", 1), ("mpi -n 2", 2)])
-def test_finer_fields_lie_over_the_shown_one(how: str, every: int, tmp_path: Path) -> None:
+@pytest.mark.long
+def test_finer_fields_lie_over_the_shown_one(tmp_path: Path) -> None:
     """Catches a refinement at another place or step, one that is not shown, and a wrong mean."""
+    check_refinements("--driver sim --pe-grid 2x2", 1, tmp_path / "run.h5")
+
+
+@pytest.mark.launch
+@pytest.mark.long
+def test_finer_fields_of_several_pes(tmp_path: Path) -> None:
+    """Catches a PE's part that is left out, and a final state without refinements."""
+    check_refinements("--driver mpi -n 2", 2, tmp_path / "run.h5")
+
+
+def check_refinements(how: str, every: int, path: Path) -> None:
+    """Compare the thumbnails of a run of amr with those of a plain solver."""
     size = {"size": (90, 41), "refinement": (31, 9), "level": 1, "period": 3, "duration": 2}
     words = "--size 90x41 --refinement 31x9 --level 1 --period 3 --duration 2 --initial noise"
     run = f"amr {words} --steps 7 --warmup 0 --snapshot-every {every}"
-    (record,) = support.records_of([f"{run} --driver {how} --output {tmp_path / 'run.h5'}"])
+    (record,) = support.records_of([f"{run} {how} --output {path}"])
     assert record["valid"]
-    with h5py.File(tmp_path / "run.h5") as file:
+    with h5py.File(path) as file:
         steps, thumbnails = file["snapshots/step"][:].tolist(), file["snapshots/thumbnail"][:]
         said = file["snapshots/thumbnail"].attrs["description"]
     assert steps == sorted({*range(0, 8, every), 7}) and "state/sums of refinement 3" in said
