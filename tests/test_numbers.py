@@ -31,7 +31,7 @@ NO_REALS = {
 WORDS = {
     "--device", "--driver", "--fault", "--for", "--format", "--json", "--launcher", "--lesson",
     "--library", "--machine", "--model", "--name", "--preset", "--salt", "--sbatch", "--show",
-    "apps", "file", "name", "names", "options", "positional",
+    "--vary", "apps", "file", "name", "names", "options", "positional",
 }  # fmt: skip
 # Options with real numbers inside of a text: what their help says. `test_numbers_out_of_range`
 # tries them.
