@@ -100,7 +100,7 @@ def test_interpolation(expand: int) -> None:
 
 
 def layouts() -> list[AmrLayout]:
-    """Layouts of all placements, with one block per PE and several; refinements over few or many."""
+    """Layouts of all placements, with one block per PE and several, over few blocks or many."""
     found = [problem_of(size=(41, 38), refinement=(35, 33), level=0).cut(6, 3, None)]
     for placement, pes, odf in itertools.product(PLACEMENTS, (1, 2, 3, 6), (1, 3)):
         problem = problem_of(size=(41, 38), refinement=(9, 8), level=2, placement=placement)
