@@ -43,6 +43,7 @@ Requests = Generator[Any, Any, Any]
 class Patch(KernelUser[AmrKernels]):
     """A box of points of the background or of a refinement, with ghosts: values and sums.
 
+    A subclass makes the arrays by `put` when it is created.
     ``shape``: of the whole grid; ``scale``: 1 over its spacing. ``new``: where a sweep puts the
     values; it is ``values`` itself where the kernels sweep in place.
     """
@@ -57,7 +58,6 @@ class Patch(KernelUser[AmrKernels]):
     ) -> None:  # fmt: skip
         self.problem, self.index, self.device = problem, index, device
         self.bounds, self.shape, self.scale = bounds, shape, scale
-        self.put()
         self.faces = tuple(edge for edge in FACES if edge in self.neighbors)
 
     def put(self, values: np.ndarray | float = 0.0, sums: np.ndarray | float = 0.0) -> None:
@@ -303,6 +303,7 @@ class Refinement(Patch):
         self.neighbors = layout.fine_neighbors(index)
         bounds, scale = layout.fine_bounds(index), problem.expand
         super().__init__(problem, index, device, bounds, problem.fine_shape, scale)
+        self.put()
         self.needed = layout.needed(index)
         self.below = {  # where the points of each block below are among those needed
             edge: tuple(

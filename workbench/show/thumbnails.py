@@ -75,8 +75,7 @@ def overlaid(piece: Piece, overlay: Overlay, sides: Sides) -> np.ndarray:
     places = zip(piece.origin or (), piece.values.shape, overlay.first, sides, pixels, strict=True)
     for low, points, first, side, many in places:
         at = first + np.floor((low + np.arange(points)) * overlay.spacing + 0.5).astype(np.int64)
-        cells = cells_along(side)
-        numbers.append(pixels_of_cells(cells, many)[at.clip(0, cells - 1)])
+        numbers.append(pixels_of_cells(cells_along(side), many)[at])
     found = np.zeros((2, *pixels))
     np.add.at(found[0], np.ix_(*numbers), piece.values)
     np.add.at(found[1], np.ix_(*numbers), 1.0)
