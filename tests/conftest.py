@@ -69,8 +69,9 @@ def _launches_cases(item: pytest.Item) -> bool:
 
 
 def _is_quick(item: pytest.Item) -> bool:
-    """Whether a test starts no process, and takes a tenth of a second at most."""
-    return not (_launches(item) or _is_slow(item) or item.get_closest_marker("long"))
+    """Whether a test starts no process, needs no GPU, and takes a tenth of a second at most."""
+    on_gpu = item.path.parent.name == "gpu"
+    return not (on_gpu or _launches(item) or _is_slow(item) or item.get_closest_marker("long"))
 
 
 def _is_slow(item: pytest.Item) -> bool:

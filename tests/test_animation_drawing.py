@@ -77,6 +77,7 @@ def test_runs_that_can_be_compared(more: Any, what: str | None) -> None:
 # Layout -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_layout_of_a_page() -> None:
     """Catches texts over each other, panels of other heights, and a scale that is not from 0."""
     run = by_hand(versions=VERSIONS)
@@ -112,6 +113,7 @@ def test_layout_of_a_page() -> None:
                 assert (axis.ticks, axis.ticklen) == ("outside", 6)
 
 
+@pytest.mark.long
 def test_names_of_quantities_and_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a long name that is cut off, or broken early, and a rule that is not said."""
     runs = [replace(by_hand(), quantity="temperature of the whole field"), by_hand()]
@@ -242,6 +244,7 @@ def test_marks_of_bars() -> None:
     assert (list(mark.x), list(mark.y)) == ([7, 7], [0, 2.5]) and plain(mark.line) == NOW
 
 
+@pytest.mark.long
 def test_panels_of_the_first_period(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches axes without titles at first, curves in another unit, marks where periods end."""
     units = {}
@@ -275,6 +278,7 @@ def test_the_first_thumbnail_is_shown_before_it() -> None:
     assert found == [4, 4, 4, 11]
 
 
+@pytest.mark.long
 def test_line_of_a_domain_with_one_axis() -> None:
     """Catches values beside their cells, and a limit that cuts them off."""
     fields = FIELD[:, :1].T.astype(np.float32)
@@ -333,6 +337,7 @@ def test_limits_of_a_line(shown: list[float], limits: tuple[float, float]) -> No
     assert shared.state_axis["range"] == pytest.approx(limits)
 
 
+@pytest.mark.long
 def test_axes_that_runs_share(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches curves that are cut off, ticks at parts of steps, and axes of one run only."""
     spans = []
@@ -382,6 +387,7 @@ def test_lines_at_balancings() -> None:
     assert figure.get_subplot(4, 1).xaxis.title.text == "step (orange: shown above)"
 
 
+@pytest.mark.long
 def test_bars_of_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches blocks that are lost or on another PE, and another look of the part of all others."""
     monkeypatch.setattr(animation, "BLOCKS", 2)

@@ -153,6 +153,7 @@ def test_a_wrong_result_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
         record.blocks()
 
 
+@pytest.mark.long
 def test_a_campaign_is_a_table() -> None:
     """Catches a table that lacks runs, or has other columns than the exported file.
 

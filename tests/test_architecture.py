@@ -305,6 +305,7 @@ def test_circles_are_seen(how: str) -> None:
     assert circles(opened) == []
 
 
+@pytest.mark.long
 def test_gpu_library_is_never_imported_at_module_top() -> None:
     """Catches kernels that can be neither compiled nor simulated where there is no cupy."""
     for file in IN_LAYERS:
@@ -492,6 +493,7 @@ def mutated_globals(tree: ast.Module) -> list[str]:
     return found
 
 
+@pytest.mark.long
 def test_no_mutable_module_state() -> None:
     """Catches state that a second run in the same process would inherit, or numba would freeze."""
     files = [name for name in IN_LAYERS if not name.startswith("tests/")]

@@ -407,6 +407,7 @@ def test_a_matrix_that_is_not_definite(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "curvatures that are not positive" in solved.failed, kind
 
 
+@pytest.mark.long
 def test_a_large_problem_is_validated_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches checks that hold for small problems only, and norms of some planes only."""
     monkeypatch.setattr("miniapps.grid.SLAB_CELLS", 3000)

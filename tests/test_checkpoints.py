@@ -295,6 +295,7 @@ def test_apps_without_the_methods_are_refused(
     assert "app echo does not offer it" in support.refused(["run", *words])
 
 
+@pytest.mark.long
 def test_earlier_checkpoints_are_kept(tmp_path: Path) -> None:
     """Catches a checkpoint that replaces too many, or too few, and a part that is left."""
     words = *RUNS["echo"].split(), "--checkpoint", tmp_path / "c.h5", "--checkpoint-every", 2

@@ -302,6 +302,7 @@ def test_python_m_and_the_version() -> None:
     assert wrong.returncode == 2 and wrong.stderr.startswith("miniapps: "), wrong.stderr
 
 
+@pytest.mark.long
 def test_more_than_the_memory_is_refused(
     refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,6 +89,7 @@ def test_long_titles_have_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(first) == 59 and len(second) == 39  # of at most 62 letters
 
 
+@pytest.mark.long
 def test_where_a_figure_is_written(tmp_path: Path) -> None:
     """Catches another file than the one asked for."""
     path = comm_figure.draw([record_of("none", "bw", 1)], (), tmp_path / "a.svg")
@@ -284,6 +285,7 @@ def test_bars_of_an_uneven_load_in_the_demo() -> None:
     assert machine.get_position()[0] == 0.99
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:No artists with labels")
 def test_a_demo_without_runs(tmp_path: Path) -> None:
     """Catches an error where no run is valid, and a figure elsewhere."""

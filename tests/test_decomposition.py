@@ -42,6 +42,7 @@ def test_blocks_tile_the_grid(layout: Layout) -> None:
     assert (covered(layout, layout.indices()) == 1).all()
 
 
+@pytest.mark.long
 @given(layouts())
 def test_numbers_count_the_blocks(layout: Layout) -> None:
     """Catches two blocks with one number: their timings would be added up."""
@@ -50,6 +51,7 @@ def test_numbers_count_the_blocks(layout: Layout) -> None:
     )
 
 
+@pytest.mark.long
 @given(layouts())
 def test_counts_of_blocks(layout: Layout) -> None:
     """Catches a number of blocks that is not that of the blocks."""
@@ -160,6 +162,7 @@ def test_least_surface_against_brute_force(shape: list[int], count: int, last_ax
     assert least_surface(tuple(shape), count, last_axis) == best
 
 
+@pytest.mark.long
 @given(st.integers(1, 60), st.integers(1, 3))
 def test_factorizations_are_all(count: int, axes: int) -> None:
     """Catches a forgotten or repeated grid."""

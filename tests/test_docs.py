@@ -274,6 +274,7 @@ def test_quoted_output_is_that_of_today(page: str, monkeypatch: pytest.MonkeyPat
             assert line.startswith(first_line(arguments)), arguments
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("page", "app"), [("README.md", "jacobi2d"), ("docs/leanmd.md", "leanmd")])
 def test_quoted_checks_are_those_of_today(page: str, app: str) -> None:
     """Catches a check that was added, renamed or moved since a run was quoted."""
@@ -338,6 +339,7 @@ def test_plain_prose(page: str) -> None:
     assert bad_words(without_code((ROOT / page).read_text()), WORDS | PROSE) == []
 
 
+@pytest.mark.long
 def test_plain_explanations() -> None:
     """Catches the same in what a student reads about a mistake, and in a skeleton."""
     differences = [*(ROOT / "lessons").glob("*/mistakes/*")]

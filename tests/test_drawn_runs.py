@@ -247,6 +247,7 @@ def test_bars_of_an_animation() -> None:
     assert scale.colorbar.title.text == "block [ms per step]" and scale.cmax == 6
 
 
+@pytest.mark.long
 def test_curves_of_an_animation() -> None:
     """Catches curves that are exchanged, in another unit, or of rounds."""
     figure = animation([by_hand()])
@@ -262,6 +263,7 @@ def test_curves_of_an_animation() -> None:
         np.testing.assert_allclose(found, right, rtol=1e-6)
 
 
+@pytest.mark.long
 def test_the_state_of_an_animation_is_not_turned() -> None:
     """Catches a state upside down or transposed, another time, pixels beside their cells.
 
@@ -286,6 +288,7 @@ def test_the_state_of_an_animation_is_not_turned() -> None:
     assert scale.reversescale is None
 
 
+@pytest.mark.long
 def test_larger_pixels_are_where_their_cells_are() -> None:
     """Catches pixels of one cell where they are of several."""
     run = replace(by_hand(extent=[8.0, 9.0], problem={"size": [8, 9]}))

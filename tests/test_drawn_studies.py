@@ -189,6 +189,7 @@ def test_speed_ups(kind: str, power: int, scaling: dict[str, dict[str, Any]]) ->
     assert_line(axes, "ideal", [(1, 1), (2, 2), (4, 4)])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "power"), [("strong", -1), ("weak", 0)])
 def test_efficiencies(kind: str, power: int, scaling: dict[str, dict[str, Any]]) -> None:
     """Catches a division by other PEs, bounds that are not divided, percent for a fraction."""
@@ -253,6 +254,7 @@ def balanced() -> Canned:
     return canned
 
 
+@pytest.mark.long
 def test_gains_of_balancing() -> None:
     """Catches a gain upside down, an ideal of the balanced run, error bars of another row."""
     _, axes = drawn(balanced(), "gain")
@@ -269,6 +271,7 @@ def test_gains_of_balancing() -> None:
     assert_level(axes, "no gain", 1, axis=0)
 
 
+@pytest.mark.long
 def test_granularity() -> None:
     """Catches efficiencies of another configuration, steps in another unit, a METG elsewhere.
 
@@ -305,6 +308,7 @@ def test_granularity() -> None:
 # Parts of a step ----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_parts_of_a_step() -> None:
     """Catches times of all PEs for one's, of all steps for one's, parts that are exchanged.
 
@@ -322,6 +326,7 @@ def test_parts_of_a_step() -> None:
     assert [said[at][0] for at in range(3)] == pytest.approx([8, 11, 5])
 
 
+@pytest.mark.long
 def test_parts_as_shares() -> None:
     """Catches shares of the longest step, or milliseconds, on an axis of percent."""
     canned = balanced()

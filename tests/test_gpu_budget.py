@@ -226,6 +226,7 @@ def test_float32_forces_make_few_slow_operations(toolkit):
     assert made["loads"] == 8 and made["slow"] <= 16 and made["float64"] == 0
 
 
+@pytest.mark.long
 def test_loops_are_found_in_machine_code(toolkit):
     """Catches a reader of branches that finds no loop, or another one."""
 

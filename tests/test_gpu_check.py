@@ -66,6 +66,7 @@ def checked(tmp_path, capsys, monkeypatch) -> Callable[..., tuple[int, Any, str]
     return run
 
 
+@pytest.mark.long
 def test_all_is_checked_and_written_down(checked):
     """Catches an app, a driver or a tool that is left out, and a file without what it rests on."""
     status, written, said = checked()
@@ -195,6 +196,7 @@ def test_a_failure_is_reported_and_does_not_end_it(what, checked):
     assert len(written["failures"]) <= len(check.WATCHED)
 
 
+@pytest.mark.long
 def test_without_a_sanitizer_nobody_is_told_that_it_found_nothing(checked, monkeypatch):
     """Catches a missing program that counts as one that found no errors."""
     monkeypatch.setattr(check, "sanitizer_program", lambda: None)

@@ -131,6 +131,7 @@ def test_the_sanitizer_may_be_missing(first, monkeypatch, capfd):
     assert "memcheck is left out" in capfd.readouterr().out
 
 
+@pytest.mark.long
 def test_paths_of_the_user_are_kept(first, tmp_path, monkeypatch):
     """Catches a PYTHONPATH that is overwritten, and a folder of CUDA that is not named."""
     monkeypatch.setenv("PYTHONPATH", "/own")

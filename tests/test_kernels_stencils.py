@@ -277,6 +277,7 @@ def test_sweep_tile_3d(sweeps: int) -> None:
     check_tile("stencil3d", (13, 11, 9), sweeps, (1, 0, 0, 1, 1, 1), sweeps)
 
 
+@pytest.mark.long
 @given(
     own=st.tuples(st.integers(1, 40), st.integers(1, 300)),
     sweeps=st.integers(1, 9),

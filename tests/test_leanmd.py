@@ -338,6 +338,7 @@ def test_energy_is_kept_for_10000_steps() -> None:
     assert len(energy) == 101 and abs(drift) < 1e-4
 
 
+@pytest.mark.long
 def test_energy_error_falls_with_dt_squared() -> None:
     """Catches an integrator of first order, or kicks with old forces.
 

@@ -301,6 +301,7 @@ def test_options_that_a_file_makes_void(tmp_path: Path, refused: Callable[..., s
     assert spec.problem.initial == {"positions": str(path), "velocities": str(path)}
 
 
+@pytest.mark.long
 def test_last_of_linear_frames_and_matrix_of_edges(tmp_path: Path) -> None:
     """Catches steps stored as one number, a box per frame, and the group called atoms."""
     path = tmp_path / "file"

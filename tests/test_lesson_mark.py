@@ -83,6 +83,7 @@ def test_skeletons_get_no_points(runtime: str, monkeypatch) -> None:
         assert marked.mistake.startswith(UNFILLED), lesson.name
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("forked")
 def test_points_for_what_holds(tmp_path, monkeypatch) -> None:
     """Catches all points or none for a program that hangs in some cases, and no explanation."""
@@ -127,6 +128,7 @@ def test_all_numbers_of_the_lesson_sum_tell() -> None:
         assert np.rint(numbers).sum() * UNIT != right, seed
 
 
+@pytest.mark.long
 def test_all_loads_of_the_lesson_balancing_tell() -> None:
     """Catches loads of a student's own with which needless moves are not seen."""
     lesson = lessons.load("balancing")

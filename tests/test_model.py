@@ -537,6 +537,7 @@ def test_errors_of_left_out_cells_are_those_of_the_noise() -> None:
     assert errors.mean_error(wrong) > 0.2
 
 
+@pytest.mark.long
 def test_a_left_out_cell_does_not_predict_itself() -> None:
     """Catches leaving out another cell than the one that is predicted, or none.
 
@@ -644,6 +645,7 @@ def test_a_wrong_distribution_of_particles_is_seen() -> None:
     assert not all(one.holds for one in check.predictions(table, cells, own))
 
 
+@pytest.mark.long
 def test_a_published_value_is_predicted_from_the_others() -> None:
     """Catches a constant that is fitted to the value that it then predicts."""
     table = next(table for table in published.TABLES if table.title == published.STRONG)
@@ -831,6 +833,7 @@ def crosses(axes: Any) -> list[tuple[float, float]]:
     return sorted((float(x), float(y)) for line in found for x, y in line.get_xydata())
 
 
+@pytest.mark.long
 def test_predictions_are_drawn_over_the_points_of_a_study() -> None:
     """Catches a cross at another point's place, in s, or an efficiency that is its inverse."""
     canned = Canned("strong")
@@ -855,6 +858,7 @@ def test_predicted_gains_are_those_of_the_bars() -> None:
     assert crosses(drawn["gain"].axes[0]) == [(pytest.approx(1.5), pytest.approx(-0.19))]
 
 
+@pytest.mark.long
 def test_figures_of_predictions() -> None:
     """Catches a band that is not the interval, times in s, and texts that overlap."""
     lines = {"mpi": [(1, Interval(4e-3, 3e-3, 6e-3)), (2, Interval(2e-3, 1e-3, 3e-3))]}
@@ -869,6 +873,7 @@ def test_figures_of_predictions() -> None:
     assert faults(drawn, ["jacobi2d", "a machine", "mpi"]) == []
 
 
+@pytest.mark.long
 def test_the_figure_of_the_check() -> None:
     """Catches predicted and published values exchanged, or one table's values in another panel."""
     table = next(table for table in published.TABLES if table.title == published.GPU)

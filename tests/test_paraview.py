@@ -81,6 +81,7 @@ def test_particles_have_their_columns(files: dict[str, Path]) -> None:
     assert np.array_equal(found["charge"], rows[:, 4]) and np.array_equal(found["id"], ids)
 
 
+@pytest.mark.long
 def test_frames_of_a_trajectory_are_time_steps(files: dict[str, Path]) -> None:
     """Catches atoms of another frame, and times that are numbers of frames."""
     with h5py.File(files["leanmd"]) as file:
@@ -171,6 +172,7 @@ def test_a_field_of_a_checkpoint(
         assert value == field[tuple(int(at) // side for at in low)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chunk", [7, 1 << 20])
 @pytest.mark.parametrize("app", ["pic", "leanmd"])
 def test_particles_of_a_checkpoint(

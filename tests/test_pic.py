@@ -102,6 +102,7 @@ def test_published_counts(
     assert {block.placed for block in blocks} == {count}
 
 
+@pytest.mark.long
 @given(st.integers(0, 1 << 64), st.integers(0, 300))
 def test_jump(state: int, steps: int) -> None:
     """Catches a jump that is not that many numbers."""

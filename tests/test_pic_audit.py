@@ -81,6 +81,7 @@ def test_right_programs_pass(seed: int, tile: int | str) -> None:
     assert not solved.failed
 
 
+@pytest.mark.long
 def test_few_particles_and_long_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a sample of nothing that fails, and gaps that are not computed step by step."""
     monkeypatch.setattr(audit, "STEPS", 3)
@@ -90,6 +91,7 @@ def test_few_particles_and_long_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
         assert {PARTICLES, DISTANCE} <= failed(large(), steps=40)
 
 
+@pytest.mark.long
 def test_every_particle_may_be_in_the_sample() -> None:
     """Catches a sample that some particles can never be part of, or that misses the injected."""
     problem = large(particles=300)

@@ -159,6 +159,7 @@ def test_corners_of_a_field(tmp_path: Path) -> None:
         assert axes.images[0].get_cursor_data(SimpleNamespace(x=x, y=y)) == field[at]
 
 
+@pytest.mark.long
 def test_rounds_of_several_steps(tmp_path: Path) -> None:
     """Catches times of rounds that are drawn as those of steps, and other steps than theirs."""
     path = tmp_path / "run.h5"
@@ -193,6 +194,7 @@ def test_plot_writes_beside_the_run(run: Callable[[str], Path], tmp_path: Path) 
     assert done.returncode == 2 and "must end in .png, .svg, .pdf" in done.stderr
 
 
+@pytest.mark.long
 def test_files_that_are_no_runs(tmp_path: Path) -> None:
     """Catches a traceback where a file is missing, damaged, or another program's."""
     (tmp_path / "text.h5").write_text("no run")

@@ -166,6 +166,7 @@ def test_the_panels_of_a_check() -> None:
     assert_ticks_are_values(figure)
 
 
+@pytest.mark.long
 def test_values_of_a_check() -> None:
     """Catches published and predicted values exchanged, other intervals, and limits that cut."""
     figure = model_figure.checked_figure(CHECKED)
@@ -189,6 +190,7 @@ def test_values_of_a_check() -> None:
     assert [text_of(text) for text in legend.get_texts()] == ["predicted", "published"]
 
 
+@pytest.mark.long
 def test_an_odd_number_of_tables_leaves_no_empty_panel() -> None:
     """Catches a frame without values, and a table that has no panel."""
     one = model_figure.checked_figure({"PIC": CHECKED["PIC"], "alone": CHECKED["alone"]})

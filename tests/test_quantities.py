@@ -140,6 +140,7 @@ UNITS = {  # of columns, or of all values
 }  # fmt: skip
 
 
+@pytest.mark.long
 def test_units_are_those_of_their_values(files: dict[str, Path]) -> None:
     """Catches units that are exchanged, such as those of positions and velocities."""
     for app, units in UNITS.items():

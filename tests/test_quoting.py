@@ -69,6 +69,7 @@ def parts(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     return head, found["start"], found["run"]
 
 
+@pytest.mark.long
 def test_each_text_of_a_campaign_has_an_alphabet() -> None:
     """Catches a text of a record, an event or a head that may hold whatever somebody wrote."""
     head, start, run = parts(FILE)
@@ -87,6 +88,7 @@ def test_each_text_of_a_campaign_has_an_alphabet() -> None:
                 assert wrong(changed(value, place, text)), (place, text)
 
 
+@pytest.mark.long
 def test_each_text_of_a_campaign_of_benchmarks_has_an_alphabet() -> None:
     """Catches the same for communication benchmarks, whose claims name files and lines."""
     head, _, run = parts(COMM)

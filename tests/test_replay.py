@@ -441,6 +441,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Counter[tupl
     return path, sent
 
 
+@pytest.mark.long
 def test_bytes_that_blocks_send(traced: Any) -> None:
     """Catches messages of the warm-up, of other edges, or without their bytes."""
     path, sent = traced

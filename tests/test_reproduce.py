@@ -610,6 +610,7 @@ def test_a_figure_has_both_scales(canned: Path, monkeypatch: Any) -> None:
     assert diamonds == [[1], [1], [2.6], [2.6], [1], [1]]
 
 
+@pytest.mark.long
 def test_differences_are_drawn_over_the_published_ones() -> None:
     """Catches an overhead of 0.61 us that is drawn at 0.44, and 2.31 us beside 0.44 on one axis."""
     claims = [claim_of(take="difference", published=value, what=f"{what} [us]") for what, value in

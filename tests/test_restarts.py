@@ -159,6 +159,7 @@ def test_from_where_a_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert found["state_hash"] == record("run", *RUNS["echo"].split(), "--warmup", 0)["state_hash"]
 
 
+@pytest.mark.long
 def test_checkpoints_that_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a checkpoint of another run, one that is damaged, and one with nothing to do."""
     file = tmp_path / "c.h5"

@@ -151,6 +151,7 @@ def test_a_record_with_any_other_value_is_checked(data: st.DataObject) -> None:
     assert reason is None or reason and "\n" not in reason
 
 
+@pytest.mark.long
 @given(VALUES)
 def test_json_is_read_as_it_was_written(value: Any) -> None:
     """Catches NaN or infinity, which other programs do not read, and a value that is changed."""
@@ -175,6 +176,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
 )
 
 
+@pytest.mark.long
 @few
 @given(
     holds=st.dictionaries(EVENTS, EVENTS, max_size=4),

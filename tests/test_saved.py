@@ -234,6 +234,7 @@ def file_of(path: Path, **state: Any) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_a_file_without_much(tmp_path: Path) -> None:
     """Catches a final state at another step, balancings that nobody made, another quantity."""
     run = SavedRun.read(file_of(tmp_path / "run.h5"))

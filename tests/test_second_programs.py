@@ -114,6 +114,7 @@ def test_units_of_argon_are_those_of_ase(argon: list[Run]) -> None:
     assert argon[0][0]["si"]["box_m"] == near(box_m)
 
 
+@pytest.mark.long
 def test_atoms_move_by_their_velocities_between_the_times_of_frames(argon: list[Run]) -> None:
     """Catches a time in steps, of another frame, from 0 again after a restart, or twice as fast.
 

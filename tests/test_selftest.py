@@ -43,6 +43,7 @@ def trials_of(app: str, driver: str, folder: Path) -> dict[str | None, Trial]:
     return {t.fault: t for t in found if (t.app, t.driver) == (app, driver)}
 
 
+@pytest.mark.long
 def test_a_fault_is_made_and_taken_away(tmp_path: Path) -> None:
     """Catches a fault that outlives its run, or is never made: both make the table worthless."""
     mine = trials_of("jacobi2d", "serial", tmp_path)
@@ -318,6 +319,7 @@ def test_what_is_inherited_is_inherited_again() -> None:
     assert "fill_ghosts" not in vars(apps.load("jacobi2d").Block)
 
 
+@pytest.mark.long
 def test_faults_that_need_the_other_case_are_left_out(tmp_path: Path) -> None:
     """Catches faults of pairs of cells that are tried in blocks, where they change nothing."""
     found = list(trials.trials(["leanmd"], ["serial", "mpi"], "compute", tmp_path))

@@ -600,6 +600,7 @@ def test_right_programs_pass(app: str, tile: int, boundary: str, initial: str) -
     assert support.solve(app, problem, GRIDS[app], STEPS).failed == set()
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("boundary", "initial"), SEEN + BLIND)
 @pytest.mark.parametrize(

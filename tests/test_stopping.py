@@ -84,6 +84,7 @@ def test_stopped_anywhere_as_if_never_stopped(
     assert [past["step"] for past in last["resumed"]] == ends[1:]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("often")
 def test_stopped_in_the_warm_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a run without any time that counts as wrong, or is shown, and lost warm-up steps."""
@@ -159,6 +160,7 @@ def test_frames_of_rounds_of_several_steps(tmp_path: Path, monkeypatch: pytest.M
                 assert np.array_equal(one[name], other[name]), (last, name)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("often")
 def test_outputs_that_cannot_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches frames that are lost without a word: of other intervals, and between two parts."""

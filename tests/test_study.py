@@ -844,6 +844,7 @@ def test_until_ci_goes_on_where_intervals_are_wide(tmp_path, canned):
     assert mean_interval(values[: count - 1]).relative_half_width > 0.05
 
 
+@pytest.mark.long
 def test_until_ci_ends_at_the_most_trials_and_says_so(tmp_path, canned):
     study = study_of("strong", "echo", *TINY)
     times = iter(np.geomspace(1e-3, 1.0, 100).tolist())

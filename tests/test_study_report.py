@@ -243,6 +243,7 @@ def test_speedup_efficiency_karp_flatt(strong: Canned) -> None:
     assert 1.5 < low < 1.6 < high < 1.7
 
 
+@pytest.mark.long
 def test_a_configuration_has_one_name(balancing: Canned, factors: Canned) -> None:
     """Catches "charm 2 x ODF 4, Greedy" on the terminal and "charm ODF 4 Greedy" in the report."""
     for canned in (balancing, factors):
@@ -692,6 +693,7 @@ def test_axes_name_what_they_show(
     assert found == LABELS
 
 
+@pytest.mark.long
 def test_error_bars_reach_from_one_bound_to_the_other() -> None:
     """Catches bars that are turned upside down, which symmetrical intervals do not show."""
     values, lengths = drawing.error_bars([Interval(5.0, 4.0, 9.0), Interval(2.0, math.nan, 3.0)])
@@ -734,6 +736,7 @@ def test_configurations_are_distinguishable_without_colour(strong: Canned) -> No
     assert {line.get_color() for line in lines} <= set(COLOURS)
 
 
+@pytest.mark.long
 def test_speedup_figure(strong: Canned) -> None:
     """Catches an ideal line that is no diagonal, curves of no law, a law that is not named.
 
@@ -762,6 +765,7 @@ def test_efficiency_figure(strong: Canned) -> None:
     np.testing.assert_allclose(bars(axes)[1][1], [1, 0.8, 8 / 3.5 / 4])
 
 
+@pytest.mark.long
 def test_parts_figure(balancing: Canned) -> None:
     """Catches parts that do not add up to the step, or cannot be distinguished in print.
 
@@ -839,6 +843,7 @@ def test_granularity_figure(grains: Canned) -> None:
     assert line_of(axes, "half of the best rate per PE")[1] == [0.5, 0.5]
 
 
+@pytest.mark.long
 def test_points_of_granularity_are_joined_by_size(grains: Canned) -> None:
     """Catches a line that jumps between sizes, because the smallest took longer than the next."""
     grains.point("mpi", 2, trials(3.5), size=[1, 1], work=5e5)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 import support
 import verification
 
 
+@pytest.mark.long
 def test_the_page_is_the_one_that_the_command_writes() -> None:
     """Catches numbers edited by hand, and a page that is older than the results it reports."""
     assert verification.PAGE.read_text() == verification.page(), "run `make verification`"

@@ -125,6 +125,7 @@ def test_times_of_a_study(campaign: Campaign, capsys: Any) -> None:
     assert (pair.test.u, pair.test.effect) == (9.0, 1.0)
 
 
+@pytest.mark.long
 def test_times_of_a_study_in_tables_and_files(campaign: Campaign) -> None:
     """Catches a unit, a row or a column that is another one in what is shown or exported."""
     points = tables.tables(campaign)[0]

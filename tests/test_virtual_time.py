@@ -199,6 +199,7 @@ def test_blocks_that_run_ahead(clock: VirtualClock) -> None:
     assert sum(result["rounds"]["wall_s"]) == 4 * WALL
 
 
+@pytest.mark.long
 def test_time_of_audits(clock: VirtualClock, tmp_path: Path) -> None:
     """Catches audits that count as steps or snapshots, or are those of rounds without times."""
     kept = f"{EVERY} --snapshot-every 2 --output {tmp_path / 'run.h5'}"
@@ -254,6 +255,7 @@ def test_times_in_the_file(clock: VirtualClock, tmp_path: Path) -> None:
         assert lengths[~packing].sum() == 4 * (own - PACK)
 
 
+@pytest.mark.long
 def test_times_in_the_trace(clock: VirtualClock, tmp_path: Path) -> None:
     """Catches a trace in another unit, an activity of another length, and a gap between two."""
     solved(f"{WORDS} --audit 0 --trace --output {tmp_path / 'run.h5'}")

@@ -156,6 +156,7 @@ def test_a_trajectory_that_ends_the_library(
         assert ended.value.code == BAD_INPUT and "ends the HDF5 library by SIGSEGV" in said
 
 
+@pytest.mark.long
 def test_particles_are_no_atoms(tmp_path: Path) -> None:
     """Catches a traceback for a file without a trajectory."""
     path = tmp_path / "run.h5"
