@@ -215,7 +215,7 @@ def test_faults_of_gpu_kernels_import_no_kernel() -> None:
 CATALOGUE = """
 import json, sys
 from miniapps.workbench.selftest import faults
-apps = "jacobi2d", "stencil3d", "pic", "leanmd", "cg", "transpose"
+apps = "jacobi2d", "stencil3d", "pic", "leanmd", "amr", "cg", "transpose"
 modules = {app: (faults.OF_GPUS, faults.module_of(app, "gpu")) for app in apps}
 listed = {app: sum(len(faults.listed(name)) for name in names) for app, names in modules.items()}
 found = {app: len(faults.of(app, "miniapps.drivers.serial", "gpu")) for app in apps}
