@@ -398,7 +398,7 @@ def test_baselines_where_problems_vary() -> None:
     labels = figures.gain_figure(analysis.results(campaign)).axes[0].get_yticklabels()
     shown = [label.get_text() for label in labels]
     assert shown[1] == (
-        "charm ODF 4 Greedy, every 5 steps, 2 PEs, time tile 1\nagainst mpi, time tile 2"
+        "charm ODF 4 Greedy, every 5 steps, 2 PEs,\ntime tile 1\nagainst mpi, time tile 2"
     )
 
 

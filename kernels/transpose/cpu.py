@@ -11,9 +11,8 @@ One flop an element, in `turn` two. In an iteration of p blocks these are 32 + 2
 A transpose reads along rows and writes along columns. It goes in squares of 64 x 64 elements, which
 are copied to a buffer in L1, transposed, and added from there line by line. So memory is read and
 written in runs of 512 bytes. A hardware prefetcher begins too late in so short runs; the lines of
-the next square are prefetched while those of one are used. Squares that follow each other have the
-same rows of the source, so that 64 rows at a time are read as streams. A buffer's line has one
-element more, so that a column does not meet the same set of the cache again and again.
+the next square are prefetched while those of one are used. A buffer's line has one element more, so
+that a column does not meet the same set of the cache again and again.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy",
 def _read(source, begin, row, rows, wide, more, square):
     """Copy the transpose of some rows, ``row`` apart, to the buffer; add ``more``, 0 or 1, to them.
 
-    Prefetches what is behind in the rows.
+    Prefetches the rows behind them.
     """
     for j in range(rows):
         at = begin + j * row
         for r in range(np.uint64(0), wide, LINE):
-            prefetch(source, at + np.uint64(SIDE) + r)
+            prefetch(source, at + np.uint64(SIDE) * row + r)
         for r in range(wide):
             square[r * np.uint64(PADDED) + j] = source[at + r]
         if more:
@@ -54,11 +53,11 @@ def _read(source, begin, row, rows, wide, more, square):
 
 @njit(void(ROW, uint64, uint64, ROW, uint64, uint64), **OPTIONS)
 def _write(square, rows, wide, b, there, to):
-    """Add the buffer to lines of b, which are ``to`` apart; prefetches the lines behind them."""
+    """Add the buffer to lines of b, which are ``to`` apart; prefetches what is behind."""
     for r in range(wide):
         at = there + r * to
         for j in range(np.uint64(0), rows, LINE):
-            prefetch(b, at + np.uint64(SIDE) * to + j)
+            prefetch(b, at + np.uint64(SIDE) + j)
         for j in range(rows):
             b[at + j] += square[r * np.uint64(PADDED) + j]
 
@@ -71,10 +70,10 @@ def _add(source, begin, row, rows, wide, more, b, there, to):
     ``there + r to + j``.
     """
     square, side, zero = np.empty(SIDE * PADDED), np.uint64(SIDE), np.uint64(0)
-    for j in range(zero, rows, side):
-        few = min(side, rows - j)
-        for r in range(zero, wide, side):
-            some = min(side, wide - r)
+    for r in range(zero, wide, side):
+        some = min(side, wide - r)
+        for j in range(zero, rows, side):
+            few = min(side, rows - j)
             _read(source, begin + j * row + r, row, few, some, more, square)
             _write(square, few, some, b, there + r * to + j, to)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,12 @@ def draw_legend(
         labels.append(OVERSUBSCRIBED)
     order = sorted(range(len(labels)), key=lambda position: labels[position] in REFERENCES)
     fitted_legend(figure, [handles[n] for n in order], [labels[n] for n in order])
+
+
+def broken(label: str, most: int) -> str:
+    """A label in lines of so many letters, broken after commas alone."""
+    kept = label.replace(" ", "\N{NO-BREAK SPACE}").replace(",\N{NO-BREAK SPACE}", ", ")
+    return "\n".join(wrap(kept, most, break_on_hyphens=False)).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def fitted_legend(figure: Any, handles: Sequence[Any], labels: Sequence[str]) -> None:

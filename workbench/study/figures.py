@@ -30,6 +30,7 @@ from miniapps.workbench.study.drawing import (
     OVERSUBSCRIBED,
     beside,
     bounds_of,
+    broken,
     decimal_log_axis,
     draw_legend,
     draw_line,
@@ -51,6 +52,7 @@ from miniapps.workbench.study.validation import differences
 
 DPI = 200
 LETTERS = 14  # of a title, per inch
+WIDEST, LINE = 52, 0.14  # letters of a line of a label; its height, inches
 STYLE: Mapping[str, Any] = MappingProxyType(
     {
         "font.size": 9,
@@ -324,11 +326,14 @@ def _draw_odf(axes: Any, name: str, mine: list[Result], look: dict[str, Any]) ->
 def gain_figure(found: list[Result]) -> Any:
     """The gain of each balanced result with its interval, beside the ideal gain.
 
-    Of more than `GAINS` results, those with the largest and the smallest gains.
+    Of more than `GAINS` results, those with the largest and the smallest gains; of fewer where
+    labels are long.
     """
     every = analysis.gains(found)
-    gains = extremes(every, GAINS)
-    figure, axes = new_figure(5.6, 1.7 + 0.55 * len(gains))
+    lines = max((_gain_label(row, every).count("\n") + 1 for row in every), default=2)
+    gains = extremes(every, 2 * GAINS // lines)
+    labels = [_gain_label(row, every) for row in gains]
+    figure, axes = new_figure(5.6, 1.7 + (0.27 + LINE * lines) * len(gains))
     positions = np.arange(len(gains))
     values, bars = error_bars([row.gain for row in gains])
     look: dict[str, Any] = {"edgecolor": "black", "linewidth": 0.5}
@@ -337,15 +342,6 @@ def gain_figure(found: list[Result]) -> Any:
     look |= {"color": "white", "hatch": "////"}
     axes.barh(positions + 0.19, ideals, 0.38, label="ideal gain (max/mean)", **look)
     axes.axvline(1.0, color="black", linewidth=1, linestyle="--", label=NO_GAIN)
-    problems = [one.problem for row in every for one in (row.balanced, row.other)]
-
-    def label(result: analysis.Result, *more: str) -> str:
-        own = differences(result.problem, problems)
-        return ", ".join((result.configuration, *more, *([own] if own else [])))
-
-    labels = [
-        f"{label(row.balanced, row.balanced.pe_count)}\nagainst {label(row.other)}" for row in gains
-    ]
     axes.set_yticks(positions, labels, fontsize=8)
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
@@ -354,6 +350,16 @@ def gain_figure(found: list[Result]) -> Any:
         axes.set_title(f"{len(gains)} of {len(every)}: largest and smallest gains")
     draw_legend(figure, axes, False)
     return figure
+
+
+def _gain_label(row: analysis.Gain, every: Sequence[analysis.Gain]) -> str:
+    """What is compared: of the problem what others have not, and of the other's what it has not."""
+    one, other = row.balanced, row.other
+    own = differences(one.problem, [some.balanced.problem for some in every])
+    not_own = differences(other.problem, [one.problem, other.problem])
+    balanced = ", ".join(filter(None, (one.configuration, one.pe_count, own)))
+    against = ", ".join(filter(None, (other.configuration, not_own)))
+    return f"{broken(balanced, WIDEST)}\n{broken(f'against {against}', WIDEST)}"
 
 
 def extremes(gains: Sequence[analysis.Gain], most: int) -> list[analysis.Gain]:

@@ -12,7 +12,7 @@ from miniapps.workbench.show.plots import COLOURS
 from miniapps.workbench.study.analysis import Result, by_configuration
 from miniapps.workbench.study.campaign import Campaign
 from miniapps.workbench.study.cells import number, problem_cell
-from miniapps.workbench.study.drawing import OVERSUBSCRIBED, fitted_legend, new_figure
+from miniapps.workbench.study.drawing import OVERSUBSCRIBED, broken, fitted_legend, new_figure
 
 PARTS = (  # of a PE's time: name, colour, hatch
     ("compute", COLOURS[0], ""),
@@ -22,6 +22,7 @@ PARTS = (  # of a PE's time: name, colour, hatch
 FAR_APART = 12.0  # longest over shortest step above which stacked bars are drawn as percentages
 MOST_BARS = 14  # of a panel
 PANELS = 3  # beside each other
+WIDEST, NARROW, TITLE = 60, 26, 36  # letters of a line of a label; where panels are narrow
 FEW = 4  # points of a configuration, for which it gets no panel of its own
 
 Panels = list[tuple[str, list[Result]]]  # titles, and the points of each
@@ -36,34 +37,39 @@ def parts_figure(campaign: Campaign, found: list[Result]) -> Any:
     """
     order = sorted(found, key=lambda result: (result.oversubscribed, result.number))
     panels = _panels(order)
-    width, height, rows, columns = _layout(panels)
+    labels = [[_label(campaign, result, title) for result in mine] for title, mine in panels]
+    lines = 1 + max(label.count("\n") for mine in labels for label in mine)
+    width, height, rows, columns = _layout(panels, lines)
     figure, grid = new_figure(width, height, rows, columns)
     parts = [part for part in PARTS if any(result.parts[part[0]] for result in order)]
     shares = _are_shares(order)
     longest = 100.0 if shares else 1e3 * max(sum(result.parts.values()) for result in order)
-    for axes, (title, mine) in zip(grid.flat, panels, strict=False):
+    for axes, (title, mine), own in zip(grid.flat, panels, labels, strict=False):
         _draw_panel(axes, mine, parts, shares)
-        labels = [_label(campaign, result, title) for result in mine]
-        axes.set_yticks(axes.get_yticks(), labels, fontsize=8)
-        axes.set_title(title)
+        axes.set_yticks(axes.get_yticks(), own, fontsize=8)
+        axes.set_title(broken(title, TITLE))
         axes.set_xlim(0, 1.3 * longest)
         if shares:
             axes.set_xticks(np.linspace(0, 100, 5))
         axes.set_xlabel("share of a step [%]" if shares else "a PE's time per step [ms]")
     for axes in grid.flat[len(panels) :]:
         axes.remove()
-    handles, labels = grid.flat[0].get_legend_handles_labels()
-    fitted_legend(figure, handles, labels)
+    fitted_legend(figure, *grid.flat[0].get_legend_handles_labels())
     return figure
 
 
-def _layout(panels: Panels) -> tuple[float, float, int, int]:
-    """Width and height, inches, and rows and columns of a figure with these panels."""
+def _layout(panels: Panels, lines: int) -> tuple[float, float, int, int]:
+    """Width and height, inches, and rows and columns of a figure with labels of so many lines."""
     in_threes = panels[0][0] and len(panels) != 4  # four are two above two
     columns = min(PANELS if in_threes else 2, len(panels))
     rows = -(-len(panels) // columns)
     highest = max(len(mine) for _, mine in panels)
-    return 5.6 if columns == 1 else 11.2, 0.9 + rows * (0.6 + 0.27 * highest), rows, columns
+    return (
+        5.6 if columns == 1 else 11.2,
+        0.9 + rows * (0.6 + (0.13 + 0.14 * lines) * highest),
+        rows,
+        columns,
+    )
 
 
 def _panels(order: Sequence[Result]) -> Panels:
@@ -124,13 +130,13 @@ def _part(result: Result, name: str, shares: bool) -> float:
 
 def _label(campaign: Campaign, result: Result, title: str) -> str:
     """The label of a point: what the title of its panel does not say."""
-    granularity = campaign.head["study"]["kind"] == "granularity"
+    study = campaign.head["study"]
     words = [] if title else [result.configuration]
     if f", {result.pe_count}" not in title:
         words.append(result.pe_count)
-    if granularity:
+    if study["kind"] == "granularity" or "vary" in study:
         words.append(problem_cell(campaign, result.number))
-    label = ", ".join(words) or result.pe_count
+    label = broken(", ".join(words) or result.pe_count, NARROW if title else WIDEST)
     if not result.oversubscribed:
         return label
     return f"{label}\n({OVERSUBSCRIBED})" if title else f"{label} ({OVERSUBSCRIBED})"
