@@ -9,7 +9,7 @@ BIN := .venv/bin
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check
 APPS :=
 TESTS :=
-# Of the cases of slow tests a seventh, others each day: see tests/of_day.py. TEST_DAY=all makes all.
+# Of the cases of slow tests an eleventh, others each day: see tests/of_day.py. TEST_DAY=all makes all.
 TEST_DAY ?= $(shell echo $$(($$(date +%s) / 86400)))
 EXTRAS := dev
 

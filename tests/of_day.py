@@ -1,4 +1,4 @@
-"""Which slow cases are made on a day: a seventh of all of them; in a week all.
+"""Which slow cases are made on a day: an eleventh of all of them; in eleven days all.
 
 ``make test`` sets the day, so that all processes of a test run have the same. Where it is not set,
 or is `ALL`, all cases are made.
@@ -15,7 +15,7 @@ import pytest
 Case = TypeVar("Case")
 DAY = "TEST_DAY"  # a number that grows by one each day
 ALL = "all"
-DAYS = 7
+DAYS = 11
 # Apps with kernels for a GPU, by day: to compile these takes most of the time of their tests.
 KERNELS = (
     ("leanmd", "pairs"),
@@ -33,7 +33,7 @@ def is_set() -> bool:
 
 
 def share(cases: Sequence[Case]) -> list[Case]:
-    """The cases that are made on this day: every seventh, and at least one."""
+    """The cases that are made on this day: every eleventh, and at least one."""
     if not is_set():
         return list(cases)
     day = int(os.environ[DAY])
@@ -43,7 +43,7 @@ def share(cases: Sequence[Case]) -> list[Case]:
 def with_kernels() -> list[str]:
     """The apps whose kernels for a GPU are tested on this day; *pairs* is leanmd's.
 
-    Their number shares no divisor with that of days, so in four weeks slow tests meet all of them.
+    Their number shares no divisor with that of days, so in 66 days slow tests meet all of them.
     """
     chosen = [KERNELS[int(os.environ[DAY]) % len(KERNELS)]] if is_set() else KERNELS
     return [app for apps in chosen for app in apps]

@@ -50,7 +50,7 @@ def test_every_case_has_its_day(cases: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_every_slow_test_meets_all_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Catches kernels for a GPU that a test made once a week never has."""
+    """Catches kernels for a GPU that a test made once in eleven days never has."""
     met = set()
     for day in range(of_day.DAYS * len(of_day.KERNELS)):
         monkeypatch.setenv(of_day.DAY, str(day))
