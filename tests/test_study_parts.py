@@ -60,6 +60,7 @@ def test_panels(pes: Any, odfs: list[int], panels: list[tuple[str, int]]) -> Non
     assert sorted(shown) == [*range(len(found))]
 
 
+@pytest.mark.parametrize("lines", [1, 3])
 @pytest.mark.parametrize(
     ("panels", "title", "width", "rows", "columns"),
     [
@@ -73,11 +74,11 @@ def test_panels(pes: Any, odfs: list[int], panels: list[tuple[str, int]]) -> Non
         (7, "mpi", 11.2, 3, 3),
     ],
 )
-def test_layout(panels: int, title: str, width: float, rows: int, columns: int) -> None:
+def test_layout(panels: int, title: str, width: float, rows: int, columns: int, lines: int) -> None:
     """Catches a figure that is not as high as its longest panels, or has no room for one."""
-    found = parts._layout([(title, [None] * (3 + number % 2)) for number in range(panels)])
-    highest = 3 if panels == 1 else 4
-    assert found == pytest.approx((width, 0.9 + rows * (0.6 + 0.27 * highest), rows, columns))
+    found = parts._layout([(title, [None] * (3 + number % 2)) for number in range(panels)], lines)
+    highest = (0.13 + 0.14 * lines) * (3 if panels == 1 else 4)
+    assert found == pytest.approx((width, 0.9 + rows * (0.6 + highest), rows, columns))
 
 
 @pytest.mark.parametrize(("apart", "positions"), [(0, [0, 1]), (1, [0, 1.8]), (2, [0.8, 1.8])])
