@@ -235,7 +235,8 @@ def gpu_aware(driver: Driver) -> Finding:
         )
         aware, why = json.loads(done.stdout.splitlines()[-1])
     except (subprocess.TimeoutExpired, IndexError, ValueError):
-        remove_orphans(began)
         found = f"{driver.runtime} could not be started to ask"
         return Finding(what, False, found, cost, needed=False)
+    finally:
+        remove_orphans(began)  # Open MPI leaves the memory of one process that no launcher started
     return Finding(what, aware, why, cost, needed=False)
