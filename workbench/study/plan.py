@@ -119,14 +119,11 @@ class Study:
         alone = [driver for driver in self.drivers if drivers.get(driver).one_pe]
         one = self.kind != "weak" or least == 1 or not alone
         require(one, "--drivers", ",".join(alone), "in weak scaling needs 1 among --pes")
-        for problem, pes in product(self.problems, self.pes):
-            yield problem, self.steps, pes
-        for pes in () if self.problems else self.pes:
+        for problem, pes in product(self.problems or (self.problem,), self.pes):
             if self.kind == "weak":
                 require(pes % least == 0, "--pes", pes, f"must be a multiple of {least}")
-                yield self.problem.weak(pes // least), self.steps, pes
-            else:
-                yield self.problem, self.steps, pes
+                problem = problem.weak(pes // least)
+            yield problem, self.steps, pes
 
     def _halved_problems(self) -> Iterator[tuple[Any, int]]:
         """The problem and its successive halves, as long as every run can decompose them.
