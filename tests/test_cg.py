@@ -442,6 +442,27 @@ def test_scaled_problems() -> None:
     assert math.prod(problem.smaller().size) * 2 == 104**3
 
 
+def test_work_is_that_of_hpcg() -> None:
+    """Catches operations that HPCG counts and the rate does not, or the reverse."""
+    points, nonzeros = 104**3, 310**3  # of a line's 104 points, all but two have two beside them
+    vectors = 10 * points  # two dot products and three updates
+    problem = CgProblem((104, 104, 104))
+    assert (problem.nonzeros, problem.work()) == (nonzeros, 2 * nonzeros + vectors)
+    swept = problem_of(size=problem.size, preconditioner="sgs", solution="ones").work()
+    assert swept == 6 * nonzeros + vectors + 2 * points  # two sweeps, and one more dot product
+    beside = CgProblem((4, 3, 2), operator=7).nonzeros
+    assert math.isclose(beside, 24 + 2 * (3 * 6 + 2 * 8 + 1 * 12))
+
+
+def test_results_are_relative() -> None:
+    """Catches norms at the end that are not over those of b and of the solution."""
+    squares = np.array([4.0, 9.0, 1.0, 0.0, 36.0, 0.0, 0.0, 0.0, 0.0])
+    found = problem_of().results({"squares": Measure("sum", squares)})
+    assert found == {"relative_residual": 0.5, "relative_error": 2.0}
+    (line,) = CgProblem.lines(found)
+    assert line == "norm of b - A x over that of b: 0.5; of x - x' over x': 2"
+
+
 HOW = (
     "",
     "--driver mpi -n 2",
