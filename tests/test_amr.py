@@ -13,11 +13,12 @@ import support
 from continued import Leg, final_state
 
 from miniapps import apps, kernels
-from miniapps.amr import plain
+from miniapps.amr import block, plain
 from miniapps.amr.block import Refinement
 from miniapps.amr.layout import BACKGROUND, PLACEMENTS, AmrLayout, refinement, wide_enough
 from miniapps.amr.problem import HASH, AmrProblem, active_points, norms
 from miniapps.arrays import ghosted
+from miniapps.audit import AuditPlan
 from miniapps.drivers.sim import SimOptions
 from miniapps.drivers.sim import driver as sim
 from miniapps.kernels.halo.interface import box
@@ -351,6 +352,43 @@ def test_each_check_finds_a_wrong_program(fault: str) -> None:
     assert not support.solve("amr", problem, (2, 2), 8).failed
     with support.with_fault("amr", fault):
         assert WRONG[fault] in support.solve("amr", problem, (2, 2), 8).failed
+
+
+AUDITED = {
+    "amr: no halo": "audit: points that differ",
+    "amr: not interpolated": "audit: points that differ",
+    "amr: values stay": "audit: points that differ",
+    "results: state of other cells": "audit: state hashes that differ",
+    "results: state with columns exchanged": "audit: state hashes that differ",
+}
+
+
+@pytest.mark.long
+def test_the_audit_finds_a_wrong_program() -> None:
+    """Catches an audit that cannot fail."""
+    plan = AuditPlan(samples=24, every=1, seed=5)
+    for fault, check in AUDITED.items():
+        with support.with_fault("amr", fault):
+            assert check in support.solve("amr", problem_of(), (2, 2), 8, plan=plan).failed, fault
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("field", "value"), [("initial", "linear"), ("level", 0), ("level", 3), ("dtype", "float32")]
+)
+def test_the_audit_of_a_right_program(field: str, value: Any) -> None:
+    """Catches an audit that interpolates, or adds up, other numbers than the refinement has."""
+    plan = AuditPlan(samples=24, every=1, seed=5)
+    solved = support.solve("amr", problem_of(**{field: value}), (2, 1), 8, plan=plan)
+    assert not solved.failed and len(solved.outcome.audits) == 1 + 8  # the setup, too
+
+
+def test_the_audit_finds_a_wrong_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches an audit that takes the values before the first round as right."""
+    right = block.start
+    monkeypatch.setattr(block, "start", lambda *given: right(*given) + 1)
+    solved = support.solve("amr", problem_of(), (2, 2), 8, plan=AuditPlan(4, 0, 5))
+    assert "audit: initial points that differ" in solved.failed
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ FEW = {
     "size": (17, 14), "refinement": (6, 5), "level": 1, "period": 2, "duration": 1,
     "sub_iterations": 2, "steps": 6, "warmup": 1,
 }  # fmt: skip
-LARGER = FEW | {"size": (150, 140), "refinement": (40, 30), "level": 2, "initial": "noise"}
+LARGER = FEW | {"size": (900, 800), "refinement": (200, 150), "initial": "noise"}  # no reference
 PROBLEMS = {"tiny": FEW, "small": LARGER, "large": LARGER}
-UNSEEN: dict[str, str] = {}
+UNSEEN = {"amr: last bit off": "the last bit of one of many values, at the end"}
 
 
 # Sweeps ------------------------------------------------------------------------------------------
