@@ -15,11 +15,11 @@ import numpy as np
 
 from miniapps.amr import plain
 from miniapps.amr.layout import BACKGROUND, AmrLayout, refinement
+from miniapps.amr.plain import REACH
 from miniapps.audit import BaseAudit, Contribution
 from miniapps.contract import JOIN, Check, Measure, Piece
 from miniapps.decomposition import Bounds
 from miniapps.grid_audit import Cell, GridAudit, cells_of, values_of
-from miniapps.kernels.amr import REACH
 
 BELOW = REACH + 1  # background points from one below a point, in which all that it needs lie
 NAMES = "values", "sums"

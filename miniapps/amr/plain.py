@@ -16,6 +16,7 @@ from miniapps.decomposition import Bounds
 from miniapps.plain_hash import GOLDEN, mixed, words_of
 
 Field = np.ndarray
+REACH = 2  # the stencil's, along an axis
 SLOPE = 2.0  # of the linear start, along both axes together: what the stencil gives everywhere
 BITS = {"float64": 20, "float32": 8}  # of a random number in [0, 1), by the type of the values
 
@@ -49,7 +50,7 @@ def stencil(u: Field) -> Field:
 
     def at(x: int, y: int) -> Field:
         rows, columns = u.shape
-        return u[2 + x : rows - 2 + x, 2 + y : columns - 2 + y]
+        return u[REACH + x : rows - REACH + x, REACH + y : columns - REACH + y]
 
     near = (at(1, 0) - at(-1, 0)) + (at(0, 1) - at(0, -1))
     far = (at(2, 0) - at(-2, 0)) + (at(0, 2) - at(0, -2))
