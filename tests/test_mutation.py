@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from mutation import numbers, problems, run
+from mutation import by_file, numbers, problems, run
 from mutation.files import NUMBERS, PHYSICS, ROOT, matching
+from mutation.numbers import Reach
 from mutation.operators import Mutant, functions, mutants_of
 
 JACOBI = "kernels/jacobi2d/cpu.py"
@@ -117,6 +118,27 @@ def test_tests_kill_mutants_of_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     by = found.pop(wrong)  # which test is first depends on their times
     assert by.startswith("tests/test_timing.py::")
     assert found == {right: "", elsewhere: numbers.UNREACHED}
+
+
+def test_what_files_of_tests_catch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches mutants that many other files reach, and a file that only repeats another one."""
+    file = "drivers/timing.py"
+    first, second = sorted({mutant.line for mutant in mutants_of(file)})[:2]
+    a, b = "tests/test_a.py::test", "tests/test_b.py::test"
+    reach = {a: Reach(1.0, {file: [first, second]}), b: Reach(1.0, {file: [first]})}
+    (job,) = by_file.drawn(reach, ["tests/test_a.py"], 1)
+    assert job[0] == "tests/test_a.py" and job[1].line == second
+    jobs = list(by_file.drawn(reach, ["tests/test_a.py", "tests/test_b.py"], 2))
+    assert [(where, one.line) for where, one in jobs] == [
+        ("tests/test_a.py", second),
+        ("tests/test_a.py", first),
+        ("tests/test_b.py", first),
+    ]
+    monkeypatch.setattr(numbers, "killer", lambda items, some, mutant: next(iter(some), "none"))
+    assert by_file.killers({}, reach, job) == (a, b)
+    monkeypatch.setattr(numbers, "killer", lambda items, some, mutant: a if a in some else "")
+    assert by_file.killers({}, reach, job) == (a, "")
+    assert by_file.killers({}, reach, jobs[-1]) == ("", "")
 
 
 def test_documented_results() -> None:

@@ -265,10 +265,10 @@ def alone(work: Callable[[], str], item: pytest.Item, limit_s: float) -> str:
         return forked(work, limit_s)
 
 
-def try_all(tests: Sequence[str], trials: Trials) -> None:
-    """Try mutants by tests, given by names of files, else by all."""
+def try_all(tests: Sequence[str], trials: Trials, options: Sequence[str] = ()) -> None:
+    """Try mutants by tests, given by names of files, else by all; ``options``: of pytest."""
     left_out = [f"--ignore-glob={ROOT}/tests/{name}" for name in LEFT_OUT]
     chosen = [f"{ROOT}/tests/{test}" for test in tests or [""]]
-    status = pytest.main([*OPTIONS, *left_out, *chosen], [trials])
+    status = pytest.main([*OPTIONS, *options, *left_out, *chosen], [trials])
     if status:
         raise RuntimeError(f"pytest ends with status {int(status)}")
