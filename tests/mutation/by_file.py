@@ -3,7 +3,8 @@
 For a file of tests mutants are drawn in statements that it reaches, those first that few others
 reach. Its tests try each; if one fails, the tests of all other files try the mutant, too. So a file
 that catches nothing alone may repeat what others say. Tests that start processes or take seconds
-show nothing here, and neither do mutants of kernels, which `mutation.run` tries.
+show nothing here. There are no mutants of kernels, which `mutation.run` tries, and none of files
+that delete something or end processes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import gc
 import json
 import random
+import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +30,9 @@ from mutation.processes import at_once
 RESULT = ROOT / "benchmarks/results/test_files.json"
 SOURCES = "miniapps/**/*.py", "drivers/**/*.py", "communication/**/*.py", "workbench/**/*.py"
 OF_FUNCTION = 3  # mutants of one function, at most, for a file of tests
+# In these files a mutant could delete what belongs to others, or end their processes.
+CLEANS_UP = re.compile(r"rmtree|unlink|rmdir|os\.remove|kill|terminate|orphan")
+COUNTS = "tried", "caught", "alone"  # of a file's mutants
 NOT_TRIED = "-m", "not slow and not launch"
 Job = tuple[str, Mutant]  # a file of tests, and a mutant that it reaches
 
@@ -39,8 +44,7 @@ class Trials(numbers.Trials):
     """
 
     def __init__(self, files: Sequence[str], known: Path | None, most: int, processes: int) -> None:
-        sources = [file for file in matching(SOURCES) if not file.endswith("faults.py")]
-        super().__init__((), lambda *_: None, sources, known, processes)
+        super().__init__((), lambda *_: None, sources(), known, processes)
         self.chosen, self.most = files, most
         self.found = defaultdict[str, Counter[str]](Counter)
 
@@ -59,10 +63,17 @@ class Trials(numbers.Trials):
         gc.freeze()
         by_whom = at_once(partial(killers, items, reach), jobs, self.processes)
         for (file, mutant), (own, other) in zip(jobs, by_whom, strict=True):
-            self.found[file] += Counter(tried=1, caught=bool(own), alone=bool(own) and not other)
+            counts = 1, bool(own), bool(own) and not other
+            self.found[file].update(dict(zip(COUNTS, map(int, counts), strict=True)))
             if own and not other:
                 print(f"{file}: {own} alone: {mutant}", flush=True)
         return True
+
+
+def sources() -> list[str]:
+    """The files of which there are mutants."""
+    found = (file for file in matching(SOURCES) if not file.endswith("faults.py"))
+    return [file for file in found if not CLEANS_UP.search((ROOT / file).read_text())]
 
 
 def file_of(test: str) -> str:
@@ -102,6 +113,18 @@ def killers(items: Items, reach: Mapping[str, Reach], job: Job) -> tuple[str, st
     return by, "" if other == numbers.UNREACHED else other
 
 
+def summary() -> str:
+    """The results as a sentence."""
+    found: dict[str, dict[str, int]] = json.loads(RESULT.read_text())
+    tried, caught, alone = (sum(one[key] for one in found.values()) for key in COUNTS)
+    repeated = sum(not one["alone"] for one in found.values())
+    return (
+        f"Of {tried} mutants, {caught} are caught by the file for which they were drawn, "
+        f"and {alone} of these ({alone / caught:.0%}) by no other; "
+        f"{repeated} of {len(found)} files catch none alone."
+    )
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Try mutants for files of tests, write the counts; returns the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -115,6 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kept = json.loads(RESULT.read_text()) if options.files and RESULT.exists() else {}
     kept |= {Path(file).name: dict(counts) for file, counts in trials.found.items()}
     RESULT.write_text(json.dumps(dict(sorted(kept.items())), indent=1) + "\n")
+    print(summary())
     return 0
 
 
