@@ -15,7 +15,7 @@ import pytest
 import support
 from test_architecture import FILES, imported, tree_of
 
-from miniapps import apps, audit, drivers, grid_faults
+from miniapps import apps, audit, drivers
 from miniapps.audit import AuditedRound, AuditPlan, checks_of
 from miniapps.contract import SETUP, Check, Piece
 from miniapps.devices.backend import Device
@@ -24,7 +24,6 @@ from miniapps.drivers.audits import Auditor, Witness
 from miniapps.drivers.engine import Engine, Transport
 from miniapps.drivers.job import Job
 from miniapps.drivers.outcome import Outcome, measured
-from miniapps.grid_block import GridBlock
 from miniapps.kernels import state_hash
 from miniapps.parameters import InputError
 from miniapps.plain_hash import differences, digest_of, words_of
@@ -92,12 +91,6 @@ def test_a_round_that_ends_the_run_early_is_kept() -> None:
     assert len(steps) <= 5
 
 
-def test_an_app_without_an_audit() -> None:
-    """Catches a run of an app that exports no Audit and is refused, or has its messages unseen."""
-    solved = support.solve("echo", support.small_problem(apps.load("echo")), (3, 1), 6, plan=PLAN)
-    assert MESSAGES in {check.name for check in solved.checks} and not solved.failed
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -150,9 +143,12 @@ def altered_in_transit(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
 def test_messages_that_change_are_found(
     app: str, change: Any, grid: Any, values: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Catches a driver that rounds messages, which the checks beyond the reference cannot see."""
+    """Catches a driver that rounds messages, which the checks beyond the reference cannot see.
+
+    The app echo exports no Audit: its messages are seen all the same.
+    """
     problem = support.small_problem(apps.load(app), **values)
-    assert MESSAGES not in support.solve(app, problem, grid, 5, plan=PLAN).failed
+    assert not support.solve(app, problem, grid, 5, plan=PLAN).failed
     altered_in_transit(monkeypatch, change)
     assert MESSAGES in support.solve(app, problem, grid, 5, plan=PLAN).failed
 
@@ -241,18 +237,6 @@ def test_wrong_stencils_are_found_beyond_the_reference(app: str, wrong: str) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("app", LARGE)
-def test_rounded_halos_are_found_in_cells(app: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Catches a sample that takes no cells beside other blocks, or no cones through corners."""
-    for tile in (1, 4):
-        assert not support.solve(app, large_problem(app, tile), LARGE[app][1], 4, plan=PLAN).failed
-    altered_in_transit(monkeypatch, rounded)
-    for tile in (1, 4):
-        failed = support.solve(app, large_problem(app, tile), LARGE[app][1], 4, plan=PLAN).failed
-        assert {CELLS, MESSAGES} <= failed
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_any_seed_finds_missing_corners(seed: int) -> None:
     """Catches a sample that only a lucky seed places beside other blocks."""
@@ -325,36 +309,6 @@ def test_wrong_launched_stencils_are_found_beyond_the_reference(
         assert bool(wrong) == (CELLS in wrong) == bool(key) != record["valid"], key
         assert (MESSAGES in wrong) == (key == of_driver)
         assert record["pes"] == 2 and "differs from reference" not in str(record["checks"])
-
-
-def stale(fill_ghosts: Any) -> Any:
-    """Ghosts that are filled before the first two steps only."""
-    return lambda block, came: fill_ghosts(block, came) if block.time < 2 else None
-
-
-def swapped(fill_ghosts: Any) -> Any:
-    """Ghosts with the values of the opposite side, where there are both."""
-
-    def fill(block: Any, came: Any) -> None:
-        sides = {edge: grid_faults.opposite(edge) for edge in came}
-        fill_ghosts(block, {e: came[other if other in came else e] for e, other in sides.items()})
-
-    return fill
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("wrong", [stale, swapped])
-def test_wrong_halos_are_found_under_sim(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Catches contributions that are taken while blocks are in different rounds."""
-    problem, grid = large_problem("jacobi2d"), LARGE["jacobi2d"][1]
-    layout = support.layout_of(problem, grid)
-    for change, expected in ((None, False), (wrong, True)):
-        if change is not None:
-            monkeypatch.setattr(GridBlock, "fill_ghosts", change(GridBlock.fill_ghosts))
-        outcome = outcome_under_sim("jacobi2d", problem, grid, 5)
-        run = apps.load("jacobi2d"), problem, layout, PLAN, outcome.audits, 5, 5
-        words = state_hash.digest(outcome.words)
-        assert (CELLS in failed(checks_of(*run, outcome.measures, words))) == expected
 
 
 # The state hash ----------------------------------------------------------------------------------

@@ -147,26 +147,16 @@ def test_a_serial_run_without_progress_does_not_end_a_batch(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("driver", ["mpi", "charm"])
+@pytest.mark.parametrize("driver", ["serial", "mpi", "charm"])
 def test_an_exception_in_one_block_ends_the_run_with_its_message(launched, driver, tmp_path):
     """Mistake: one rank raises and exits, the others wait; or nobody says where it was raised.
 
-    Or --output is left, unreadable or not whole.
+    Or --output is left, unreadable or not whole; or status 3 comes without a word.
     """
-    path = sabotage(tmp_path, RAISE)
     output = ("--output", str(tmp_path / "run.h5"))
-    errors = ends(launched(driver, *output, PYTHONPATH=path))
-    assert errors == f"miniapps: run failed: PE 1, {RAISED}"
-    assert not list(tmp_path.glob("run.h5*"))
-
-
-@pytest.mark.slow
-def test_a_serial_run_that_fails_says_why(launched, tmp_path):
-    """Mistake: a status 3 without a word, where no launcher stands by to say it."""
-    path = sabotage(tmp_path, RAISE)
-    output = tmp_path / "run.h5"
-    run = launched("serial", *TWO_BLOCKS, "--output", str(output), PYTHONPATH=path)
-    assert ends(run) == f"miniapps: run failed: {RAISED}"
+    pes = TWO_BLOCKS if driver == "serial" else ()
+    errors = ends(launched(driver, *pes, *output, PYTHONPATH=sabotage(tmp_path, RAISE)))
+    assert errors == f"miniapps: run failed: {'' if pes else 'PE 1, '}{RAISED}"
     assert not list(tmp_path.glob("run.h5*"))
 
 

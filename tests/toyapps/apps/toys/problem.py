@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 from miniapps.rules.problem import reference
 
-from miniapps.audit import BaseAudit, Contribution
 from miniapps.contract import Check, Measure, Piece
 from miniapps.kernels.state_hash import digest, hash_cells
 from miniapps.parameters import extents, parameter
@@ -41,20 +40,6 @@ class SlowSnapshots:
     def earlier(self, file: Any) -> dict[int, list[Any]]:
         """None."""
         return {}
-
-
-class SlowAudit(BaseAudit):
-    """Takes a tenth of a second at either end of a round, if it is asked for `SAMPLES`."""
-
-    SAMPLES: ClassVar[int] = 77
-    seconds: ClassVar[float] = 0.1
-
-    def begin(self, block: Any, step: int, count: int) -> Contribution:
-        """Wait."""
-        time.sleep(self.seconds if self.samples == self.SAMPLES else 0)
-        return {}
-
-    end = begin
 
 
 @dataclass(frozen=True)
