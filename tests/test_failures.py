@@ -83,6 +83,8 @@ def sabotage(folder: Path, act: str) -> str:
 def test_an_endless_loop_in_one_block_is_noticed(launched, driver, tmp_path):
     """Mistake: a watch that looks only for dead processes; this one is busy for ever.
 
+    Or "no progress", and the user is left to find the message that is missing.
+
     Under charm it may still hold messages of step 4: what is posted may leave only when the block
     has returned to the runtime. Then the other PE is furthest behind, and in that step.
     """
@@ -94,18 +96,9 @@ def test_an_endless_loop_in_one_block_is_noticed(launched, driver, tmp_path):
     assert first.rpartition("furthest behind, in step ")[2].strip() in steps
     busy = {"mpi": "step 5: block (1, 0) computes", "charm": "PE 1 does not answer; it is in"}
     assert others[0].startswith(f"  {busy[driver]}")
-    assert "block (0, 0) waits for phase 'halo' on edge (1, 0) from (1, 0)" in others[-1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("driver", ["mpi", "charm"])
-def test_blocks_that_wait_for_ever_are_named(launched, driver, tmp_path):
-    """Mistake: "no progress", and the user is left to find the message that is missing."""
-    collect = "from miniapps.contract import Collect; yield Collect('never', ((-1, 0),))"
-    run = launched(driver, "--stall", "2", PYTHONPATH=sabotage(tmp_path, collect))
-    errors = ends(run)
-    waits = "step 5: block (1, 0) waits for phase 'never' on edge (-1, 0) from (0, 0), which is at "
-    assert waits in errors
+    known = ", which is at step 5" if driver == "mpi" else ""  # a PE of charm does not answer
+    waits = f"block (0, 0) waits for phase 'halo' on edge (1, 0) from (1, 0){known}"
+    assert waits in others[-1]
 
 
 @pytest.mark.slow

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 
 from miniapps import apps, kernels
 from miniapps.contract import Measure, MessageError
-from miniapps.decomposition import Layout
 from miniapps.drivers.engine import Engine
 from miniapps.faults import Fault
 from miniapps.kernels.pic import initial
@@ -34,7 +33,6 @@ from miniapps.kernels.pic.counters import (
     clean_counters,
 )
 from miniapps.kernels.pic.cpu.push import CHUNK, _move
-from miniapps.parameters import InputError
 from miniapps.pic import faults
 from miniapps.pic import reference_solution as plain
 from miniapps.pic.distribution import Distribution
@@ -663,18 +661,6 @@ REFUSED = {
 def test_bad_input_is_refused(refused: Callable[..., str], words: str) -> None:
     """Catches a problem that cannot be run as asked, and is launched all the same."""
     assert REFUSED[words] in refused("run", "pic", *words.split())
-
-
-def test_blocks_as_wide_as_they_must_be() -> None:
-    """Catches a limit that is off by one: 2k cells are enough."""
-    problem = problem_of(size=100, k=25, m=50)
-    for grid in ((2, 1), (1, 2), (2, 2)):
-        layout = Layout.create(problem.shape, problem.periodic, grid[0] * grid[1], 1, grid)
-        assert problem.prepared(layout, "cpu") == problem
-    with pytest.raises(InputError, match="2k = 52"):
-        dataclasses.replace(problem, k=26).prepared(
-            Layout.create(problem.shape, problem.periodic, 2, 1, (2, 1)), "cpu"
-        )
 
 
 def test_weak_scaling_keeps_the_work() -> None:
