@@ -633,7 +633,7 @@ REFUSED = {
     "-k -1": "-k -1: must be 0 or more",
     "--size 100 -k 30 --pe-grid 2x1": "-k 30: blocks must be 2k = 60 cells wide, one is 50",
     "--size 100 -k 13 --pe-grid 4x1 --driver mpi -n 4": "2k = 26 cells wide, one is 25",
-    "--size 100 -m 60 --pe-grid 1x2": "-m 60: blocks must be 60 cells high, one is 50",
+    "--size 100 -m 51 --pe-grid 1x2": "-m 51: blocks must be 51 cells high, one is 50",
     "--size 100 -m -60 --pe-grid 1x2": "-m 60: blocks must be 60 cells high, one is 50",
     "--size 100 --pe-grid 4x1 --event inject:1:5:0,1,0,1:20,0": "-k 20: blocks must be 2k = 40",
     "--time-tile 0": "--time-tile 0: must be auto or 1 or more",

@@ -27,7 +27,6 @@ from miniapps.leanmd.pairs import Cell, Compute
 from miniapps.pic.block import PicBlock
 from miniapps.stencil3d.block import StencilBlock
 from miniapps.workbench.show.saved import SavedRun
-from miniapps.workbench.show.trace import trace
 
 DRIVERS = ["serial", "mpi", "charm"]
 
@@ -218,41 +217,6 @@ def test_balancings_are_in_the_file(traced_runs: dict[str, Path]) -> None:
     assert len(run.syncs) == 2 * len(moved) >= 4
     for driver in ("serial", "mpi"):
         assert len(SavedRun.read(traced_runs[driver]).syncs) == 0
-
-
-@pytest.mark.parametrize("driver", DRIVERS)
-def test_trace_covers_each_pe_without_overlap(traced_runs: dict[str, Path], driver: str) -> None:
-    """Catches events that overlap, gaps that are no wait, wrong names or PEs."""
-    run = SavedRun.read(traced_runs[driver])
-    events = json.loads(json.dumps(trace(run)))["traceEvents"]
-    pes = range(run.record["pes"])
-    named = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
-    assert named == {pe: f"PE {pe}" for pe in pes}
-    total = 0.0
-    for pe in pes:
-        mine = [event for event in events if event["ph"] == "X" and event["pid"] == pe]
-        begins = np.array([event["ts"] for event in mine])
-        ends = begins + [event["dur"] for event in mine]
-        assert begins[0] == 0 and begins[1:] == pytest.approx(ends[:-1], abs=0.01)
-        assert (np.diff(begins) >= 0).all() and ends[-1] == pytest.approx(
-            1e6 * run.rows["end_s"].max(), abs=0.01
-        )
-        known = {"compute", "pack", "wait"} | ({"balance"} if driver == "charm" else set())
-        assert {event["name"] for event in mine} == known
-        total += sum(e["dur"] for e in mine if e["name"] in ("compute", "pack"))
-    assert total == pytest.approx(1e6 * run.record["compute_s"], rel=1e-3)
-
-
-def test_trace_names_block_and_step(traced_runs: dict[str, Path]) -> None:
-    """Catches arguments of another block or step."""
-    run = SavedRun.read(traced_runs["charm"])
-    assert run.slices is not None
-    events = [e for e in trace(run)["traceEvents"] if e["name"] in ("compute", "pack")]
-    found = sorted((e["pid"], e["ts"], e["args"]["block"], e["args"]["step"]) for e in events)
-    first = run.slices[np.lexsort((run.slices["begin_s"], run.slices["pe"]))]
-    steps = run.rounds[first["round"], 0].tolist()
-    blocks = [int(block.split()[1]) for _, _, block, _ in found]
-    assert blocks == first["block"].tolist() and [step for *_, step in found] == steps
 
 
 def test_traces_are_written_where_there_are_slices(
