@@ -269,13 +269,6 @@ def test_inbox_refuses(inbox: Inbox, step: int, edge: Any, sender: Any, word: st
     assert word in text and f"step {step}, phase 'halo', edge {edge}" in text and "(1, 0)" in text
 
 
-def test_inbox_refuses_a_second_message(inbox: Inbox) -> None:
-    """Catches a message that is delivered twice, and would overwrite the first."""
-    inbox.deliver(5, "halo", LOW, ("block", (0, 0)), np.array([1.0]))
-    with pytest.raises(MessageError, match="arrived twice"):
-        inbox.deliver(5, "halo", LOW, ("block", (0, 0)), np.array([1.0]))
-
-
 def test_inbox_refuses_to_leave_messages_behind(inbox: Inbox) -> None:
     """Catches a message that no Collect ever asked for."""
     inbox.deliver(5, "halo", LOW, ("block", (0, 0)), np.array([1.0]))
