@@ -82,6 +82,18 @@ def test_sweeps(app: str, dtype: str, data: st.DataObject, seed: int) -> None:
 
 
 @pytest.mark.parametrize("app", APPS)
+def test_every_cell_is_swept_once_whatever_the_cut(app: str) -> None:
+    """Catches bits that depend on where a vector or a strip begins: each cell alone is the same."""
+    shape = SHAPES[app]
+    old, whole, single = noise(shape), np.zeros(shape), np.zeros(shape)
+    region = tuple(edge for cells in shape for edge in (1, cells - 1))
+    load(app).sweep(old, whole, *region)
+    for cell in itertools.product(*(range(1, cells - 1) for cells in shape)):
+        load(app).sweep(old, single, *(edge for place in cell for edge in (place, place + 1)))
+    assert same(whole, single)
+
+
+@pytest.mark.parametrize("app", APPS)
 @pytest.mark.parametrize("kernel", ["sweep", "sweep_residual"])
 def test_reversed_region_is_empty(app: str, kernel: str) -> None:
     """Catches a block too thin for an interior: low > high must do nothing, not wrap around."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from miniapps.pic import audit, followed
 from miniapps.pic import reference_solution as plain
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.problem import PicProblem
-from miniapps.workbench.run.cases import Case
 
 APP = apps.load("pic")
 PLAN = AuditPlan(16, 0, 7)
@@ -127,20 +125,3 @@ def test_wrong_programs_fail(wrong: str) -> None:
     with support.with_fault("pic", wrong):
         assert failed(large(), None) <= {STARTS}
         assert CHECKS[wrong] <= failed(large())
-
-
-@pytest.mark.launch
-@pytest.mark.parametrize("case", [Case("mpi", 2), Case("charm", 2, odf=2)], ids=str)
-def test_wrong_launched_programs_fail(case: Case, tmp_path: Path) -> None:
-    """Catches a driver under which an audit sees less; the preset is beyond the reference."""
-    events = test_pic.events("inject:2:900:0,199,10,99:0,2", "remove:4:0,499,0,999:0.5")
-    patch = Distribution.parse("patch:0,999,0,99")
-    problem = PicProblem(1000, 200_000, k=10, distribution=patch, events=events)
-    length = {"steps": 10, "warmup": 0, "audit_seed": 7}
-    keys = "", *CHECKS
-    records = support.launched_with(keys, "pic", problem, case, tmp_path, **length)
-    for key, record in records.items():
-        names = {check["name"] for check in record["checks"] if not check["ok"]}
-        assert CHECKS.get(key, set()) <= names and record["valid"] == (not key), key
-        assert record["pes"] == 2 and "differs from reference" not in str(record["checks"])
-        assert all(name.startswith("audit: ") or name == STARTS for name in names), key
