@@ -286,13 +286,13 @@ moderate = st.floats(-1e100, 1e100, allow_subnormal=False).filter(
 )
 
 
-# The product of the two examples is a tie of the last bit of c, and a little more.
-TIE, LITTLE = 2.0**-53, 1 + 2.0**-30
+# The product in the two examples is a tie of the last bit of c but for 2^-60 of it.
+TIE, MORE, LESS = 2.0**-53, 1 + 2.0**-30, 1 - 2.0**-30
 
 
 @given(moderate, moderate, moderate, st.sampled_from([0, 1, -1, 2]))
-@example(TIE * LITTLE, LITTLE, 1 + 2 * TIE, 0)
-@example(TIE * LITTLE, LITTLE, 1 - 2 * TIE, 0)
+@example(TIE * MORE, LESS, 1 + 2 * TIE, 0)
+@example(-TIE * MORE, LESS, 1 + 2 * TIE, 0)
 def test_plain_fused(a: float, b: float, c: float, nearly: int) -> None:
     """Catches a product that is rounded before c is added, and a sum that is rounded twice."""
     if nearly:
