@@ -241,37 +241,12 @@ def test_wrapping_ends_in_the_box(at: list[float], side: float) -> None:
 # As ASE writes atoms with positions, tags, masses, momenta and charges.
 OF_ASE = """\
 2
-Lattice="4.0 0.0 0.0 0.0 5.0 0.0 0.0 0.0 6.5" \
+Lattice="4.0 0.0 0.0 0.0 5.0 0.0 0.0 0.0 6.5" units=lj \
 Properties=species:S:1:pos:R:3:Z:I:1:tags:I:1:masses:R:1:momenta:R:3:initial_charges:R:1 pbc="T T T"
 Ar       0.50000000       0.25000000       6.00000000  18  0  1.0  0.1  -0.2  0.3  0.0
 Ar       3.75000000       4.50000000       1.00000000  18  7  1.0  1.5   0.0 -2.25 0.5
 """
-
-
-def test_momenta_of_ase_are_velocities(tmp_path: Path) -> None:
-    """Catches ASE's momenta ignored, so that the run draws random velocities and is valid."""
-    path = tmp_path / "ase.xyz"
-    path.write_text(OF_ASE)
-    _, position, velocity = everything(path)
-    assert np.array_equal(velocity.T, SPEED[:2]) and np.allclose(position.T, AT[:2])
-    path.write_text(OF_ASE.replace("18  7  1.0", "18  7  39.948"))
-    assert f"{path}:4: the mass of all atoms must be 1" in refusal(path)
-    path.write_text(OF_ASE.replace("18  7", "36  7"))
-    assert f"{path}:4: all atoms must be of one kind, which is 18" in refusal(path)
-
-
-PLAIN = "2\nmade by hand\nAr 1 1 1\nAr 3 3 3\n"
-
-
-def test_plain_xyz_lacks_a_lattice(tmp_path: Path) -> None:
-    """Catches a plain XYZ file that is taken for a bad LAMMPS data file."""
-    path = tmp_path / "plain.xyz"
-    path.write_text(PLAIN)
-    assert f'{path}:2: Lattice="ax 0 0 0 by 0 0 0 cz" is missing' in refusal(path)
-    path.write_text(PLAIN.replace("made by hand", 'Lattice="9 0 0 0 9 0 0 0 9"'))
-    assert np.allclose(everything(path)[1].T, [[1] * 3, [3] * 3])
-
-
+BARE = '2\nunits=lj Lattice="9 0 0 0 9 0 0 0 9"\nAr 1 1 1\nAr 3 3 3\n'
 VOID = {
     "--lattice 4x4x4": "which has positions",
     "--density 0.5": "which has positions",
@@ -285,8 +260,8 @@ VOID = {
 def test_options_that_a_file_makes_void(tmp_path: Path, refused: Callable[..., str]) -> None:
     """Catches options that are ignored without a word, because the file has the atoms."""
     path, bare = tmp_path / "ase.xyz", tmp_path / "bare.xyz"
-    path.write_text(OF_ASE.replace("Lattice=", "units=lj Lattice="))
-    bare.write_text(PLAIN.replace("made by hand", 'units=lj Lattice="9 0 0 0 9 0 0 0 9"'))
+    path.write_text(OF_ASE)
+    bare.write_text(BARE)
     for words, said in VOID.items():
         line = refused("run", "leanmd", "--input", path, *words.split())
         assert words.split()[0] in line and said in line
@@ -488,6 +463,7 @@ XYZ_CASES: list[tuple[str, str, int | None, str]] = [
     (":velo:R:3:q:R:2", ":velo:R:3:Z:I:1:Z:I:1", 6, "same meaning"),
     (":velo:R:3", ":momenta:R:3", 6, "momenta need a column masses:R:1 of ones"),
     ("Ar 1.1 2.2", "Kr 1.1 2.2", 9, "one kind, which is 'Ar'"),
+    ("species:S:1:pos:R:3:id:I:1", "species:S:1:pos:R:3:Z:I:1", 8, "one kind, which is 7"),
     ("Ar 1.1 2.2", "Ar 1.1 x", 9, "must be"),
     ("Ar 1.1 2.2", "Ar 1.1 -inf", 9, "atom 9: position must be finite"),
     ("Ar 1.1 2.2", "Ar 1.1", 9, "must be"),

@@ -103,8 +103,21 @@ def test_axes_are_what_they_are_called(files: dict[str, Path]) -> None:
 
 
 SPEED = "sigma tau-1"
-UNITS = {  # of columns, or of all values
-    "jacobi2d": {"state/u": "1", "timing/wall_s": "s"},
+UNITS = {  # of columns, or of all values; those of trajectories are in test_leanmd_tables.py
+    "jacobi2d": {
+        "state/u": "1",
+        "timing/wall_s": "s",
+        "timing/rounds": {"first": "1", "count": "1"},
+        "timing/blocks": {
+            "block": "1", "pe": "1", "round": "1", "begin_s": "s", "end_s": "s", "compute_s": "s"
+        },
+        "timing/slices": {
+            "pe": "1", "block": "1", "round": "1", "kind": "1", "begin_s": "s", "end_s": "s"
+        },
+        "timing/balancing": {
+            "pe": "1", "step": "1", "begin_s": "s", "end_s": "s", "came": "1"
+        },
+    },
     "pic": {
         "state/particles": {
             "x": "cell", "y": "cell", "vx": "cell step-1", "vy": "cell step-1", "charge": "1"
@@ -114,35 +127,13 @@ UNITS = {  # of columns, or of all values
         "state/atoms": {
             "x": "sigma", "y": "sigma", "z": "sigma", "vx": SPEED, "vy": SPEED, "vz": SPEED
         },
-        "particles/atoms/position/value": dict.fromkeys("xyz", "sigma"),
-        "particles/atoms/velocity/value": dict.fromkeys("xyz", SPEED),
-        "particles/atoms/box/edges": dict.fromkeys("xyz", "sigma"),
-        "particles/atoms/position/time": "tau",
-        "particles/atoms/position/step": "1",
-        "observables/kinetic/value": "epsilon",
-        "observables/max_drift/value": "epsilon",
-        "observables/virial/value": "epsilon sigma-3",
-        "observables/si/time/value": "s",
-        "observables/si/temperature/value": "K",
-        "observables/si/kinetic/value": "J",
-        "observables/si/virial/value": "Pa",
-        "parameters/argon/sigma": "m",
-        "parameters/argon/epsilon": "J",
-        "parameters/argon/mass": "kg",
-        "parameters/argon/tau": "s",
-        "parameters/argon/epsilon_over_k": "K",
-        "parameters/argon/pressure": "Pa",
-        "timing/rounds": {"first": "1", "count": "1"},
-        "timing/blocks": {
-            "block": "1", "pe": "1", "round": "1", "begin_s": "s", "end_s": "s", "compute_s": "s"
-        },
     },
 }  # fmt: skip
 
 
 @pytest.mark.long
 def test_units_are_those_of_their_values(files: dict[str, Path]) -> None:
-    """Catches units that are exchanged, such as those of positions and velocities."""
+    """Catches units that are exchanged, or milliseconds, and a number of a block with a unit."""
     for app, units in UNITS.items():
         with h5py.File(files[app]) as file:
             for name, right in units.items():
@@ -171,53 +162,6 @@ def test_columns_are_what_they_are_called(files: dict[str, Path]) -> None:
         columns = by_name(file["state/atoms"])
         speeds = sum((columns[f"v{axis}"] ** 2).mean() for axis in "xyz")
         assert speeds / 2 == pytest.approx(file["observables/kinetic/value"][-1], rel=1e-6)
-
-
-def test_h5md_units_and_species(files: dict[str, Path]) -> None:
-    """Catches H5MD's own attribute missing, or a number or time with the unit of another."""
-    with h5py.File(files["leanmd"]) as file:
-        species = file["particles/atoms/species"]
-        names = h5py.check_enum_dtype(species.dtype)
-        assert names == {"Ar": 1} and (species[...] == 1).all()
-        assert species.shape == file["particles/atoms/id/value"].shape[1:]
-        units = {
-            "particles/atoms/box/edges": "sigma",
-            "particles/atoms/position/value": "sigma",
-            "particles/atoms/position/time": "tau",
-            "particles/atoms/velocity/value": "sigma tau-1",
-            "observables/temperature/value": "epsilon k-1",
-            "observables/pressure/value": "epsilon sigma-3",
-            "observables/total/time": "tau",
-            "observables/si/pressure/value": "Pa",
-        }
-        assert {name: file[name].attrs["unit"] for name in units} == units
-        assert "unit" not in file["particles/atoms/id/value"].attrs  # H5MD: no unit, no attribute
-
-
-def test_units_of_times(files: dict[str, Path]) -> None:
-    """Catches a time that is called milliseconds, and a number of a block with a unit."""
-    with h5py.File(files["jacobi2d"]) as file:
-        timing = file["timing"]
-        assert timing["wall_s"].attrs["units"] == "s"
-        units = {
-            name: list(timing[name].attrs["units"]) for name in ("blocks", "slices", "balancing")
-        }
-    assert units["blocks"] == ["1"] * 3 + ["s"] * 3
-    assert units["slices"] == ["1"] * 4 + ["s"] * 2
-    assert units["balancing"] == ["1"] * 2 + ["s"] * 2 + ["1"]
-
-
-def test_the_last_frame_is_the_state(files: dict[str, Path]) -> None:
-    """Catches positions for velocities, atoms of another frame, and times that are steps."""
-    with h5py.File(files["leanmd"]) as file:
-        rows = file["state/atoms"][...][np.argsort(file["state/atoms.id"][...])]
-        atoms = file["particles/atoms"]
-        order = np.argsort(atoms["id/value"][-1])
-        for name, columns in {"position": rows[:, :3], "velocity": rows[:, 3:]}.items():
-            assert np.array_equal(atoms[f"{name}/value"][-1][order], columns)
-            steps = atoms[f"{name}/step"][...]
-            assert steps.tolist() == [0, 2, 3]
-            assert np.array_equal(atoms[f"{name}/time"][...], steps * 0.005)
 
 
 @pytest.fixture

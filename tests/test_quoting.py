@@ -10,7 +10,7 @@ import ast
 import copy
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,14 @@ def changed(value: Any, place: Place, text: str) -> Any:
     return made
 
 
+def assert_alphabets(value: Any, wrong: Callable[[Any], Any]) -> None:
+    """Assert that nothing is wrong with a value, but is if any text in it is a strange one."""
+    assert wrong(value) is None
+    for place in texts(value):
+        for text in NAMES if place[-1] in NAMED else BREAKS:
+            assert wrong(changed(value, place, text)), (place, text)
+
+
 def parts(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """The head of a campaign, a start and a run."""
     head, *events = map(json.loads, path.read_text().splitlines())
@@ -82,10 +90,7 @@ def test_each_text_of_a_campaign_has_an_alphabet() -> None:
         ({"event": "run", "trial": 0, "point": 0, "command": "x", "record": {}},
          lambda event: misfit_of_event(head, event)),
     ):  # fmt: skip
-        assert wrong(value) is None
-        for place in texts(value):
-            for text in NAMES if place[-1] in NAMED else BREAKS:
-                assert wrong(changed(value, place, text)), (place, text)
+        assert_alphabets(value, wrong)
 
 
 @pytest.mark.long
@@ -102,10 +107,7 @@ def test_each_text_of_a_campaign_of_benchmarks_has_an_alphabet() -> None:
         (head, CommCampaign.misfit_of_head),
         (run["record"], lambda record: comm_objection(point, record)),
     ):
-        assert wrong(value) is None
-        for place in texts(value):
-            for text in NAMES if place[-1] in NAMED else BREAKS:
-                assert wrong(changed(value, place, text)), (place, text)
+        assert_alphabets(value, wrong)
 
 
 def test_keys_have_an_alphabet() -> None:

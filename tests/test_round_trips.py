@@ -17,7 +17,6 @@ from support import ROOT
 
 from miniapps import apps, drivers
 from miniapps.drivers.schedule import VERSION, Event, Schedule, read_schedule
-from miniapps.json_input import parsed
 from miniapps.parameters import InputError, Number
 from miniapps.workbench.cli import build_parser
 from miniapps.workbench.run.revalidation import objection
@@ -149,17 +148,6 @@ def test_a_record_with_any_other_value_is_checked(data: st.DataObject) -> None:
     inner[key] = data.draw(VALUES)
     reason = objection(record)
     assert reason is None or reason and "\n" not in reason
-
-
-@pytest.mark.long
-@given(VALUES)
-def test_json_is_read_as_it_was_written(value: Any) -> None:
-    """Catches NaN or infinity, which other programs do not read, and a value that is changed."""
-    text = json.dumps(value)
-    try:
-        assert parsed(text) == value
-    except ValueError:
-        assert "NaN" in text or "Infinity" in text
 
 
 # Schedules ----------------------------------------------------------------------------------------

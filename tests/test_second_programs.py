@@ -1,8 +1,8 @@
 """Units of what is written, by a round trip through a program that others have written.
 
 ASE computes energies, temperatures and pressures of trajectories anew, in its own units: eV,
-angstrom and its unit of time. pandas reads the tables, VTK a field in a box. Extra-P and ReFrame
-read studies in test_study_export.py, pyh5md reads trajectories in test_h5md.py.
+angstrom and its unit of time. pandas reads the tables. VTK reads fields in test_paraview.py,
+Extra-P and ReFrame studies in test_study_export.py, pyh5md trajectories in test_h5md.py.
 """
 
 from __future__ import annotations
@@ -21,16 +21,13 @@ import pytest
 import support
 from ase import units
 from ase.calculators.lj import LennardJones
-from test_paraview import read
 from test_study_export import a_campaign
-from vtkmodules.util.numpy_support import vtk_to_numpy
 
 from miniapps.communication import timing
 from miniapps.communication.catalogue import CATALOGUE
 from miniapps.workbench import api
 from miniapps.workbench.comm import anatomy, results, text
-from miniapps.workbench.show import paraview
-from miniapps.workbench.study.export import seed_csv, tidy_csv
+from miniapps.workbench.study.export import tidy_csv
 
 DT, CUTOFF = 0.001, 2.2
 ATOMS = f"--units argon --dt {DT} --trajectory 1 --thermo 1 --steps 3 --warmup 0"
@@ -95,23 +92,6 @@ def test_ase_finds_the_same_thermo_table(argon: list[Run], part: int) -> None:
             assert row[name] == near(pascal), name
         seconds = row["step"] * DT * TAU / units.s
         assert row["time_s"] == near(seconds)
-
-
-@pytest.mark.long
-def test_units_of_argon_are_those_of_ase(argon: list[Run]) -> None:
-    """Catches a unit that is not made of the others, or a power of ten."""
-    found = argon[0][0]["si"]["units"]
-    right = {
-        "sigma_m": SIGMA / units.m,
-        "epsilon_J": EPSILON / units.J,
-        "mass_kg": MASS / units.kg,
-        "tau_s": TAU / units.s,
-        "epsilon_over_k_K": EPSILON / units.kB,
-        "pressure_Pa": EPSILON / SIGMA**3 / units.Pascal,
-    }
-    assert found == near(right)
-    box_m = argon[0][1][0].cell.lengths() * SIGMA / units.m
-    assert argon[0][0]["si"]["box_m"] == near(box_m)
 
 
 @pytest.mark.long
@@ -180,18 +160,6 @@ def test_pandas_reads_the_runs_of_a_study() -> None:
     assert own["step_s"].tolist() == found["step_s"].tolist()
 
 
-def test_pandas_reads_steps_in_seconds() -> None:
-    """Catches rows of rounds for rows of steps, milliseconds, and parts that are exchanged."""
-    campaign = a_campaign(trials=1, pes=(2,), drivers=("mpi",))
-    (run,) = campaign.of("run")
-    (name,) = [name for name in seed_csv(campaign) if name.endswith(".csv")]
-    found = pandas.read_csv(io.StringIO(seed_csv(campaign)[name]))
-    sums = found.groupby("Process")[["Iteration Time", "Computation Time", "Communication Time"]]
-    assert sums.sum().to_numpy().ravel() == pytest.approx([2, 1, 1, 2, 0.5, 1.5])
-    assert run["record"]["wall_s"] == 2
-    assert found["Iteration"].tolist() == [3, 4, 5, 6, 7] * 2
-
-
 def comm_record(name: str, trials: list[dict[str, Any]]) -> dict[str, Any]:
     """A record with trials of 1000 B, whose messages are timed by hand."""
     measured = [{"trial": n, "size": 1000} | trial for n, trial in enumerate(trials)]
@@ -241,23 +209,3 @@ def test_pandas_adds_up_the_blocks_of_a_run(tmp_path: Path) -> None:
     table = api.Record(record, rows).blocks()
     assert table["compute_s"].sum() == pytest.approx(record["compute_s"])
     assert table.groupby("block").size().tolist() == [len(rounds)] * 3
-
-
-# Files --------------------------------------------------------------------------------------------
-
-
-def test_vtk_reads_a_field_in_a_box(tmp_path: Path) -> None:
-    """Catches cells of another length, and lengths of another axis."""
-    field = np.arange(24.0).reshape(2, 3, 4)
-    with h5py.File(tmp_path / "run.vtkhdf", "w") as made, h5py.File(tmp_path / "s", "w") as state:
-        state["u"] = field
-        group = made.create_group("VTKHDF")
-        group.attrs["Version"] = np.array(paraview.VERSION, np.int64)
-        paraview._write_image(group, state, (10.0, 9.0, 2.0))
-    image = read(tmp_path / "run.vtkhdf")
-    assert image.GetSpacing() == (5.0, 3.0, 0.5)
-    assert image.GetBounds() == (0, 10, 0, 9, 0, 2)
-    values = vtk_to_numpy(image.GetCellData().GetArray("u"))
-    for number, value in enumerate(values):
-        low = image.GetCell(number).GetBounds()[::2]
-        assert value == field[tuple(np.round(np.divide(low, (5, 3, 0.5))).astype(int))]

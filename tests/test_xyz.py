@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
-from signal import SIGSEGV
 from typing import Any
 
 import ase.io
@@ -16,7 +14,6 @@ import support
 
 from miniapps.workbench.cli import main
 from miniapps.workbench.exit_status import BAD_INPUT
-from miniapps.workbench.show import saved
 
 ATOMS = "leanmd --preset minimal"
 
@@ -65,26 +62,9 @@ def test_a_run_goes_on_from_it(run: Path, tmp_path: Path) -> None:
             assert np.array_equal(position["time"][...], position["step"][...] * 0.005)
 
 
-def lost(name: str, value: Any = None) -> Callable[[Any], None]:
-    """Damage: a dataset of the trajectory is gone, or another is in its place."""
-
-    def change(file: Any) -> None:
-        del file[f"particles/atoms/{name}"]
-        if value is not None:
-            file[f"particles/atoms/{name}"] = value
-
-    return change
-
-
-def at(name: str, where: Any, value: Any) -> Callable[[Any], None]:
-    """Damage: other values at a place of a dataset of the trajectory."""
-
-    def change(file: Any) -> None:
-        data = file[f"particles/atoms/{name}"]
-        assert data.size > 0
-        data[where] = value
-
-    return change
+def another_atom(file: Any) -> None:
+    """Damage: an atom that is not in the state."""
+    file["particles/atoms/id/value"][1, 5] = 9999
 
 
 def claim(file: Any) -> None:
@@ -94,34 +74,18 @@ def claim(file: Any) -> None:
     file.create_dataset("particles/atoms/position/value", shape, "f8", chunks=(1, 1, 3))
 
 
-DAMAGES: dict[str, Callable[[Any], None]] = {
+def text_for_ids(file: Any) -> None:
+    """Damage: a text in the place of a table."""
+    del file["particles/atoms/id/value"]
+    file["particles/atoms/id/value"] = "one"
+
+
+DAMAGES: dict[str, Callable[[Any], None]] = {  # more of them are in test_saved.py
     "no group": lambda file: file.pop("particles/atoms"),
     "two groups": lambda file: file.create_group("particles/others"),
-    "no positions": lost("position"),
-    "no times": lost("position/time"),
-    "no edges": lost("box/edges"),
-    "other times": lost("position/time", [0.0]),
-    "text for ids": lost("id/value", "one"),
-    "floats for ids": lost("id/value", np.zeros((3, 192))),
-    "fewer ids": lost("id/value", np.zeros((3, 7), np.int64)),
-    "two axes": lost("position/value", np.zeros((3, 192, 2))),
-    "fewer velocities": lost("velocity/value", np.zeros((2, 192, 3))),
-    "a number for edges": lost("box/edges", 7.0),
-    "a species without a name": lost("species", np.zeros(192, np.uint8)),
-    "another element": lost("species", np.zeros(192, h5py.enum_dtype({"Qq": 0}, "u1"))),
-    "lines for a species": lost("species", np.zeros(192, h5py.enum_dtype({"Ar\n1": 0}, "u1"))),
-    "a negative box": lost("box/edges", np.array([7.0, -7.0, 7.0])),
-    "no box": lost("box/edges", np.array([7.0, 0.0, 7.0])),
-    "an endless box": lost("box/edges", np.array([7.0, np.inf, 7.0])),
-    "no position": at("position/value", (1, 5, 0), np.nan),
-    "an endless velocity": at("velocity/value", (2, 191, 2), -np.inf),
-    "one id for all": at("id/value", 1, 3),
-    "an id twice": at("id/value", (1, 5), 6),
-    "another atom": at("id/value", (1, 5), 9999),
-    "no time": at("position/time", 1, np.nan),
-    "time that goes back": at("position/time", 2, 0.0),
-    "a step twice": at("position/step", 2, 2),
-    "a step before the first": at("position/step", 0, -1),
+    "no times": lambda file: file.pop("particles/atoms/position/time"),
+    "text for ids": text_for_ids,
+    "another atom": another_atom,
     "terabytes": claim,
 }
 
@@ -140,27 +104,4 @@ def test_a_damaged_trajectory(run: Path, tmp_path: Path, damage: str, capsys: An
         said = capsys.readouterr().err
         assert ended.value.code == BAD_INPUT and said.count("\n") == 1, said
         assert "FILE.h5" in said and path.name in said, said
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.long
-def test_a_trajectory_that_ends_the_library(
-    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    """Catches a trajectory that the command itself reads first, and dies of."""
-    monkeypatch.setattr(saved, "require_sound", lambda *_: os.kill(os.getpid(), SIGSEGV))
-    for option in ("--xyz", "--paraview"):
-        with pytest.raises(SystemExit) as ended:
-            main(["plot", str(run), option])
-        said = capsys.readouterr().err
-        assert ended.value.code == BAD_INPUT and "ends the HDF5 library by SIGSEGV" in said
-
-
-@pytest.mark.long
-def test_particles_are_no_atoms(tmp_path: Path) -> None:
-    """Catches a traceback for a file without a trajectory."""
-    path = tmp_path / "run.h5"
-    support.records_of([f"echo --preset minimal --output {path}"])
-    done = support.in_process("plot", path, "--xyz")
-    assert done.returncode == 2 and "no trajectory" in done.stderr
     assert list(tmp_path.iterdir()) == [path]
