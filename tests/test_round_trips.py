@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from argparse import Namespace
 from dataclasses import fields
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from support import ROOT
+from test_strangers import a_record
 
 from miniapps import apps, drivers
 from miniapps.drivers.schedule import VERSION, Event, Schedule, read_schedule
@@ -125,18 +123,11 @@ VALUES = st.recursive(
 )
 
 
-@cache
-def a_record() -> dict[str, Any]:
-    """The record of a run."""
-    lines = (ROOT / "docs/results/jacobi2d-weak.jsonl").read_text().splitlines()
-    return next(line["record"] for line in map(json.loads, lines) if line.get("event") == "run")
-
-
 @pytest.mark.slow
 @given(st.data())
 def test_a_record_with_any_other_value_is_checked(data: st.DataObject) -> None:
     """Catches a value of another kind that ends the check of a record by an exception."""
-    record = copy.deepcopy(a_record())
+    record = a_record()
     inner: Any = record
     while True:
         keys = sorted(inner) if isinstance(inner, dict) else range(len(inner))

@@ -94,29 +94,6 @@ def test_ase_finds_the_same_thermo_table(argon: list[Run], part: int) -> None:
         assert row["time_s"] == near(seconds)
 
 
-@pytest.mark.long
-def test_atoms_move_by_their_velocities_between_the_times_of_frames(argon: list[Run]) -> None:
-    """Catches a time in steps, of another frame, from 0 again after a restart, or twice as fast.
-
-    Between frames atoms move by the mean of their velocities, but for an error of the third order.
-    """
-    times = []
-    for _, frames in argon:
-        assert [frame.info["time"] for frame in frames] == pytest.approx(
-            [frame.info["step"] * DT for frame in frames]
-        )
-        for one, two in zip(frames[:-1], frames[1:], strict=True):
-            way = two.positions - one.positions
-            way -= np.round(way / one.cell.lengths()) * one.cell.lengths()
-            mean = (one.get_velocities() + two.get_velocities()) / 2
-            passed = (way * mean).sum() / (mean**2).sum()
-            assert two.info["time"] - one.info["time"] == pytest.approx(passed, rel=1e-4)
-        times.append([frame.info["time"] for frame in frames])
-    assert times[1][0] == times[0][-1] == pytest.approx(3 * DT)
-    (_, before), (_, after) = argon
-    assert np.array_equal(before[-1].positions, after[0].positions)
-
-
 def test_drift_is_that_of_ase(argon: list[Run]) -> None:
     """Catches a drift per step and step again, of all atoms, or of another number of steps."""
     for record, frames in argon:
