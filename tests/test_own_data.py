@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 import pytest
 from support import ROOT, refused
+from test_leanmd_inputs import write_h5md
 
 from miniapps.leanmd import plain_input
 from miniapps.leanmd.inputs import opened
@@ -102,41 +103,29 @@ def test_every_command_that_reads_a_run_refuses(beside: Path) -> None:
     assert sorted(path.name for path in beside.iterdir()) == ["run.h5", SECRET]
 
 
-def atoms(path: Path) -> None:
-    """Write an H5MD file of three atoms."""
-    with h5py.File(path, "w") as file:
-        file.create_group("h5md").attrs["version"] = [1, 1]
-        group = file.create_group("particles/all")
-        group["position/value"] = np.arange(9.0).reshape(1, 3, 3) / 3
-        group["position/step"] = [0]
-        group["id"] = [1, 2, 3]
-        group["box/edges"] = [4.0, 4.0, 4.0]
-        group["box"].attrs["boundary"] = ["periodic"] * 3
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_an_input_has_its_own_data(way: Way, beside: Path) -> None:
     """Catches atoms that are the bytes of another file, in either of the two readers."""
     for copy in (SECRET, "in.h5"):
-        atoms(beside / copy)
-    assert opened(Path("in.h5")).atoms == 3
+        write_h5md(beside / copy)
+    assert opened(Path("in.h5")).atoms == 5
     with h5py.File("in.h5", "r+") as file:
         way(file, "particles/all/position/value")
     with pytest.raises(InputError, match="only data in the file itself"):
         opened(Path("in.h5"))
     with pytest.raises(Exception, match="only data in the file itself"):
-        plain_input.of_h5md(Path("in.h5"), {1})
+        plain_input.of_h5md(Path("in.h5"), {2})
 
 
 def test_links_within_the_particles_are_followed(beside: Path) -> None:
     """Catches a refusal of files of other programs that share steps by links, and a circle."""
-    atoms(beside / "in.h5")
+    write_h5md(beside / "in.h5")
     with h5py.File("in.h5", "r+") as file:
         group = file["particles/all"]
         group["again"] = group  # a hard link: a circle
         group["positions"] = group["position"]
         del group["id"]
-        group["ids"] = [3, 2, 1]
+        group["ids"] = [5, 3, 2, 1, 4]
         group["id"] = h5py.SoftLink("ids")
-    assert opened(Path("in.h5")).atoms == 3
+    assert opened(Path("in.h5")).atoms == 5

@@ -72,15 +72,6 @@ def test_particles_that_are_read_in_parts(chunk: int, monkeypatch: pytest.Monkey
     assert none.tolist() == np.zeros((4, 3)).tolist()
 
 
-def test_particles_outside() -> None:
-    """Catches a run that cannot write a state that is not valid, and a file that may hold it."""
-    for wrong in ([0.5, -0.5], [4.5, 0.5]):
-        state = {"a": np.array([wrong]), "a.id": IDS[:1]}
-        with pytest.raises(ValueError, match="positions in state/a must be within the domain"):
-            thumbnail_of(state, (4.0, 3.0))
-    assert thumbnail_of(state, (4.0, 3.0), strict=False).sum() == 1
-
-
 def test_thumbnails_that_are_wanted() -> None:
     """Catches a snapshot too many or too few, and another size than is planned for."""
     every = Thumbnails(4, (100.0, 7.5))
@@ -113,20 +104,6 @@ def test_shares_of_blocks_are_joined(made: Any) -> None:
     assert [axis.label for axis in shots["thumbnail"].dims] == ["snapshot", "x", "y"]
     assert shots["step"].attrs["description"].startswith("steps made before each thumbnail")
     assert [axis.label for axis in shots["step"].dims] == ["snapshot"]
-
-
-def test_blocks_of_several_kinds_share_a_thumbnail(made: Any) -> None:
-    """Catches a block whose own field is added to that of others, and a PE that has only such."""
-    field = np.arange(12.0).reshape(4, 3)
-    made["state/u"] = field
-    describe(made["state/u"], "a field", ["x", "y"], "K")
-    every, frames = Thumbnails(4, (4.0, 3.0), "u"), [made.create_group(n) for n in ("one", "other")]
-    every.add(frames[0], [Piece("fine u", np.ones((2, 2)), (0, 0), (8, 6))])
-    for frame in frames[1:]:
-        every.add(frame, [Piece("u", field, (0, 0), (4, 3))])
-        every.add(frame, [Piece("fine u", np.ones((2, 2)), (0, 0), (8, 6))])
-    every.join(made, {4: frames}, {}, 4)
-    np.testing.assert_array_equal(made["snapshots/thumbnail"], [field])
 
 
 def test_counts_of_a_state_that_is_not_valid_are_joined(made: Any) -> None:
