@@ -106,6 +106,20 @@ def test_shares_of_blocks_are_joined(made: Any) -> None:
     assert [axis.label for axis in shots["step"].dims] == ["snapshot"]
 
 
+def test_blocks_of_several_kinds_share_a_thumbnail(made: Any) -> None:
+    """Catches a block whose own field is added to that of others, and a PE that has only such."""
+    field = np.arange(12.0).reshape(4, 3)
+    made["state/u"] = field
+    describe(made["state/u"], "a field", ["x", "y"], "K")
+    every, frames = Thumbnails(4, (4.0, 3.0), "u"), [made.create_group(n) for n in ("one", "other")]
+    every.add(frames[0], [Piece("fine u", np.ones((2, 2)), (0, 0), (8, 6))])
+    for frame in frames[1:]:
+        every.add(frame, [Piece("u", field, (0, 0), (4, 3))])
+        every.add(frame, [Piece("fine u", np.ones((2, 2)), (0, 0), (8, 6))])
+    every.join(made, {4: frames}, {}, 4)
+    np.testing.assert_array_equal(made["snapshots/thumbnail"], [field])
+
+
 def test_counts_of_a_state_that_is_not_valid_are_joined(made: Any) -> None:
     """Catches particles outside that end a run, a final state that is added twice, other words."""
     made["state/a"], made["state/a.id"] = np.array([[9.0, 0.5], [0.5, 0.5]]), IDS[:2]
