@@ -713,13 +713,6 @@ def test_right_programs_pass(decomposition: str) -> None:
     assert seen_in(LeanmdProblem(**WITHOUT_REFERENCE, decomposition=decomposition)) == set()
 
 
-def test_a_wrong_sign_explodes() -> None:
-    """Catches atoms inside each other whose forces are added up all the same."""
-    problem = LeanmdProblem(**WITHOUT_REFERENCE)
-    with support.with_fault("leanmd", "leanmd: own cluster pushed"), pytest.raises(Explosion):
-        seen_in(problem)
-
-
 @pytest.mark.slow
 def test_cells_that_keep_their_atoms() -> None:
     """Catches cells that nobody leaves, with *pairs*: by where their atoms are.

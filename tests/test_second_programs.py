@@ -8,13 +8,10 @@ Extra-P and ReFrame studies in test_study_export.py, pyh5md trajectories in test
 from __future__ import annotations
 
 import io
-import json
-from pathlib import Path
 from typing import Any
 
 import ase.data
 import ase.io
-import h5py
 import numpy as np
 import pandas
 import pytest
@@ -23,10 +20,8 @@ from ase import units
 from ase.calculators.lj import LennardJones
 from test_study_export import a_campaign
 
-from miniapps.communication import timing
-from miniapps.communication.catalogue import CATALOGUE
 from miniapps.workbench import api
-from miniapps.workbench.comm import anatomy, results, text
+from miniapps.workbench.comm import anatomy
 from miniapps.workbench.study.export import tidy_csv
 
 DT, CUTOFF = 0.001, 2.2
@@ -137,35 +132,6 @@ def test_pandas_reads_the_runs_of_a_study() -> None:
     assert own["step_s"].tolist() == found["step_s"].tolist()
 
 
-def comm_record(name: str, trials: list[dict[str, Any]]) -> dict[str, Any]:
-    """A record with trials of 1000 B, whose messages are timed by hand."""
-    measured = [{"trial": n, "size": 1000} | trial for n, trial in enumerate(trials)]
-    measures = CATALOGUE[name].measures
-    given = {"benchmark": name, "measures": measures, "driver": "mpi", "pes": 2, "buffer": "numpy"}
-    given |= {"pickle": None, "touch": "none", "method": None, "percentiles": [50.0]}
-    return given | {"sizes": [1000], "iterations": [10], "measured": measured}
-
-
-def test_pandas_reads_rates_and_latencies() -> None:
-    """Catches MiB/s under MB/s, messages per iteration, a round trip, ms under us.
-
-    A window of 8 messages of 1000 B takes 16 us: 500 000 messages, 500 million bytes in a second.
-    """
-    times = timing.Times(16e-6, np.array([16e-6, 16e-6]))
-    samples = [timing.Sample(times), timing.Sample(times)]
-    for name, unit, value in (("mbw_mr", "MB/s", 500), ("bw", "MB/s", 500), ("latency", "us", 8)):
-        trial = timing.joined(CATALOGUE[name], 1000, 8, samples, (50,))
-        record = comm_record(name, [trial, trial])
-        found = pandas.read_csv(io.StringIO(text.table(record, results.rows(record)))).iloc[0]
-        assert (found["unit"], found["size"]) == (unit, 1000)
-        for key in ("value", "low", "high", "least", "most"):
-            assert found[key] == pytest.approx(value), key
-        assert found["p50_us"] == pytest.approx(8 if name == "latency" else 16)
-        if unit == "MB/s":
-            assert found["messages_per_s"] == pytest.approx(500_000)
-            assert found["value"] * 1e6 == found["messages_per_s"] * found["size"]
-
-
 def test_pandas_reads_the_parts_of_messages() -> None:
     """Catches parts that are exchanged, another unit, a mean for the fastest trial."""
     parts = {part: float(n) for n, part in enumerate(anatomy.PARTS, 1)}
@@ -173,16 +139,3 @@ def test_pandas_reads_the_parts_of_messages() -> None:
     found = pandas.read_csv(io.StringIO(anatomy.text([row]))).iloc[0]
     assert (found["size"], found["whole_us"], found["mean_us"]) == (8, 100, 102)
     assert {part: found[f"{part}_us"] for part in parts} == parts
-
-
-def test_pandas_adds_up_the_blocks_of_a_run(tmp_path: Path) -> None:
-    """Catches times of blocks in another unit than those of the run."""
-    path = tmp_path / "run.h5"
-    (record,) = support.records_of([f"jacobi2d --preset minimal --pe-grid 3x1 --output {path}"])
-    with h5py.File(path) as file:
-        rows, rounds = file["timing/blocks"][...], file["timing/rounds"][...]
-        assert json.loads(file.attrs["record"])["wall_s"] == record["wall_s"]
-        assert file["timing/wall_s"][...].sum() == pytest.approx(record["wall_s"])
-    table = api.Record(record, rows).blocks()
-    assert table["compute_s"].sum() == pytest.approx(record["compute_s"])
-    assert table.groupby("block").size().tolist() == [len(rounds)] * 3
