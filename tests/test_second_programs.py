@@ -18,10 +18,11 @@ import pytest
 import support
 from ase import units
 from ase.calculators.lj import LennardJones
+from test_comm import by_hand
 from test_study_export import a_campaign
 
 from miniapps.workbench import api
-from miniapps.workbench.comm import anatomy
+from miniapps.workbench.comm import anatomy, results, text
 from miniapps.workbench.study.export import tidy_csv
 
 DT, CUTOFF = 0.001, 2.2
@@ -130,6 +131,17 @@ def test_pandas_reads_the_runs_of_a_study() -> None:
     own = api.Runs(campaign.head, campaign.events).runs()
     assert list(own.columns) == list(found.columns)
     assert own["step_s"].tolist() == found["step_s"].tolist()
+
+
+@pytest.mark.parametrize(("name", "unit"), [("mbw_mr", "MB/s"), ("latency", "us")])
+def test_pandas_reads_rates_and_latencies(name: str, unit: str) -> None:
+    """Catches MiB/s over numbers of MB/s, ms over us, a column under another one's title."""
+    record = by_hand(name)
+    found = pandas.read_csv(io.StringIO(text.table(record, results.rows(record)))).iloc[0]
+    assert (found["unit"], found["size"], found["driver"]) == (unit, 8, "mpi")
+    assert [found[key] for key in ("value", "low", "high", "least", "most")] == [2, 2, 2, 1, 3]
+    assert (found["p50_us"], found["p99_us"]) == (1.5, 9)
+    assert unit == "us" or found["messages_per_s"] == 1e6
 
 
 def test_pandas_reads_the_parts_of_messages() -> None:
