@@ -32,7 +32,6 @@ from miniapps.parameters import InputError
 from miniapps.workbench.cli import spec_of
 
 BOX = np.array([4.0, 5.0, 6.5])
-CORNER = np.array([-1.0, 2.0, 0.25])
 IDS = np.array([7, 2, 9, 4, 11])
 AT = np.array(  # in the box, from its corner
     [[0.5, 0.25, 6.0], [3.75, 4.5, 1.0], [1.1, 2.2, 3.3], [2.0, 0.0, 5.5], [0.125, 3.0, 0.7]]

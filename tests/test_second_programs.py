@@ -8,10 +8,13 @@ Extra-P and ReFrame studies in test_study_export.py, pyh5md trajectories in test
 from __future__ import annotations
 
 import io
+import json
+from pathlib import Path
 from typing import Any
 
 import ase.data
 import ase.io
+import h5py
 import numpy as np
 import pandas
 import pytest
@@ -151,3 +154,16 @@ def test_pandas_reads_the_parts_of_messages() -> None:
     found = pandas.read_csv(io.StringIO(anatomy.text([row]))).iloc[0]
     assert (found["size"], found["whole_us"], found["mean_us"]) == (8, 100, 102)
     assert {part: found[f"{part}_us"] for part in parts} == parts
+
+
+def test_pandas_adds_up_the_blocks_of_a_run(tmp_path: Path) -> None:
+    """Catches times of blocks in another unit than those of the run."""
+    path = tmp_path / "run.h5"
+    (record,) = support.records_of([f"jacobi2d --preset minimal --pe-grid 3x1 --output {path}"])
+    with h5py.File(path) as file:
+        rows, rounds = file["timing/blocks"][...], file["timing/rounds"][...]
+        assert json.loads(file.attrs["record"])["wall_s"] == record["wall_s"]
+        assert file["timing/wall_s"][...].sum() == pytest.approx(record["wall_s"])
+    table = api.Record(record, rows).blocks()
+    assert table["compute_s"].sum() == pytest.approx(record["compute_s"])
+    assert table.groupby("block").size().tolist() == [len(rounds)] * 3

@@ -133,10 +133,7 @@ SAVED = ROOT / "tests/data/schema-1.h5"
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["plot", "run leanmd --input", "study report", f"diff {SAVED}"])
 def test_a_real_file_that_ends_the_library(
-    tmp_path: Path,
-    command: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Catches a file with one wrong byte, found by fuzzing, in which libhdf5 loops for ever."""
     monkeypatch.setattr(hdf5, "SPARE_CORE_S", 0.5)
@@ -472,9 +469,7 @@ def test_a_campaign_with_records_that_are_none(tmp_path: Path) -> None:
         (2, '{"event": "dropped", "trial": 0, "point": 0}'),
     ],
 )
-def test_a_damaged_line_of_a_campaign(
-    tmp_path: Path, number: int, line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_line_of_a_campaign(tmp_path: Path, number: int, line: str) -> None:
     """Catches a traceback for a line that is JSON, but not what a campaign has there."""
     lines = CAMPAIGN.read_text().splitlines()
     lines[number] = line
