@@ -545,7 +545,10 @@ def two_groups(path: Path) -> None:
         (lambda path: path.write_bytes(DATA.encode() + b"\n# \xff"), ":36: is not text"),
         (lambda path: path.write_bytes(FRAME.encode().replace(b"Ar", b"\xff")), ":3: is not text"),
         (lambda path: path.write_bytes(DATA.encode()[:-2] + b"\xff\n"), ":34: must be"),
-        (lambda path: path.write_text("2\nmade by hand\nAr 1 1\nAr 2 2\n"), ":2: Lattice="),
+        (
+            lambda path: path.write_text("2\nmade by hand\nAr 1 1\nAr 2 2\n"),
+            ':2: Lattice="ax 0 0 0 by 0 0 0 cz" is missing',
+        ),
         (lambda path: path.write_bytes(MAGIC), "is not H5MD"),
         (lambda path: h5py.File(path, "w").close(), "must be H5MD of version 1"),
         (empty_group, "must have one group"),
