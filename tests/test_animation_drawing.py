@@ -292,11 +292,18 @@ def test_line_of_a_domain_with_one_axis() -> None:
 
 @pytest.mark.parametrize(
     ("values", "dtype"),
-    [([5, 70000], np.uint32), ([0, 7], np.uint8), ([-3, 5], np.float32), ([0.25, 7], np.float32)],
+    [
+        ([5, 70000], np.uint32),
+        ([3, 300], np.uint16),
+        ([0, 7], np.uint8),
+        ([-3, 5], np.float32),
+        ([0.25, 7], np.float32),
+    ],
 )
 def test_thin_values(values: list[float], dtype: Any) -> None:
-    """Catches numbers that take more room than they need."""
-    assert animation.thin(np.array([values])).dtype == dtype
+    """Catches numbers that take more room than they need, counts that wrap, values that are cut."""
+    found = animation.thin(np.array([values], np.float32))
+    assert found.dtype == dtype and found.tolist() == [values]
 
 
 # Limits -------------------------------------------------------------------------------------------
@@ -342,8 +349,8 @@ def test_axes_that_runs_share(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches curves that are cut off, ticks at parts of steps, and axes of one run only."""
     spans = []
     monkeypatch.setattr(animation, "whole_tick", lambda span: spans.append(span) or 5)
-    other = run_of([[2, 2]], count=12, **SERIAL, extent=[8.0, 9.0])
-    other = replace(other, rounds=np.array([[3, 12], [15, 12]]))
+    other = run_of([[2, 3]], count=12, **SERIAL, extent=[8.0, 9.0])
+    other = replace(other, rounds=np.array([[3, 4], [7, 20]]))  # of which 24 and 36 ms are computed
     runs = [by_hand(), other]
     figure = animation.animation(runs)
     layout = figure.layout
@@ -369,6 +376,7 @@ def test_axes_that_runs_share(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [frame.name for frame in figure.frames] == ["0", "1", "2"]
     assert all(len(frame.data) == len(frame.traces) == 10 for frame in figure.frames)
     assert len({*figure.frames[0].traces}) == 10
+    assert [list(frame.data[5].x) for frame in figure.frames] == [[6], [6], [1.8]]
     assert plain(layout.coloraxis2)["cmin"] == -14 and layout.coloraxis2.cmax == 14
 
 
@@ -408,7 +416,10 @@ def test_bars_of_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_a_block_beyond_the_scale() -> None:
-    """Catches a colour of no meaning, and a scale that does not say that it ends below."""
+    """Catches a colour of no meaning, and a scale or an axis that does not say that it ends below.
+
+    A colour that is scaled anew in each frame, and a mark at another step.
+    """
     loads = np.full((1, 100), 2.0)
     loads[0, 7] = 50
     figure = animation.animation([run_of(loads)], most=200)
@@ -417,3 +428,11 @@ def test_a_block_beyond_the_scale() -> None:
     yellow, other = sample_colorscale(animation.SCALE, [1.0, 2 / 3])
     assert figure.frames[7].data[0].marker.color == (yellow,)
     assert figure.frames[6].data[0].marker.color == (other,)
+    beyond = [frame.data[4] for frame in figure.frames]
+    longest = figure.layout.xaxis.range[1]
+    assert [(*beyond[7].x, *beyond[7].y, *beyond[7].text)] == [(longest, "PE 0", "50 ms")]
+    assert not any(marks.x for marks in beyond[:7] + beyond[8:])
+    curves = [one for one in figure.data if one.type == "scatter"]
+    (marks,) = [one for one in curves if one.marker.symbol == "triangle-up"]
+    top = figure.get_subplot(animation.STEP_TIME, 1).yaxis.range[1]
+    assert (list(marks.x), list(marks.y), list(marks.text)) == ([7], [top], ["50 ms"])

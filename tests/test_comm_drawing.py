@@ -262,7 +262,7 @@ def test_one_configuration_in_the_demo() -> None:
 
 
 def test_bars_of_an_uneven_load_in_the_demo() -> None:
-    """Catches waiting that is computing, bars upside down, a run that is not valid."""
+    """Catches waiting that is computing, bars upside down, seconds, a run that is not valid."""
     figure = demo()
     axes = figure.axes[1]
     spans = [(bar.get_x(), bar.get_width(), round(bar.get_y() + bar.get_height() / 2))
@@ -277,6 +277,7 @@ def test_bars_of_an_uneven_load_in_the_demo() -> None:
     names = [text.get_text() for text in axes.get_yticklabels()]
     assert names == ["mpi 2 PEs", "charm 2 PEs,\n4 blocks per PE, balanced"]
     assert axes.get_xlim() == pytest.approx((0, 1.2 * 12.344))
+    assert axes.get_xlabel() == "time per step, mean over PEs [ms]"
     assert axes.get_title() == "An uneven load\njacobi2d, size 64x64"
     assert axes.title.get_fontsize() == 9
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["computing", "waiting"]

@@ -1,4 +1,4 @@
-"""Figure, animation and trace of a run by hand, read as a reader does.
+"""Figure and animation of a run by hand, read as a reader does.
 
 Four blocks on two PEs make seven steps in rounds of 1, 2 and 4. Computing takes, per step,
 
@@ -23,12 +23,11 @@ import pytest
 import support
 from drawn import assert_ticks_are_values, in_hex, laid_out, names, titles, value_at
 
-from miniapps.drivers.timing import COMPUTE, PACK, ROW, SLICE, SYNC
+from miniapps.drivers.timing import ROW, SYNC
 from miniapps.workbench.show import plots
 from miniapps.workbench.show.animation import animation
 from miniapps.workbench.show.saved import SavedRun
 from miniapps.workbench.show.thumbnails import density
-from miniapps.workbench.show.trace import trace
 
 ROUNDS = np.array([[4, 1], [5, 2], [7, 4]])
 STEPS = (4, 5, 7)  # the first of each round
@@ -134,6 +133,8 @@ def test_a_field_on_one_axis(draw: Callable[..., Drawn]) -> None:
     x, y = line.get_data()
     assert list(x) == [0.5, 1.5, 2.5, 3.5] and list(y) == list(FIELD[:, 0])
     assert titles(state) == ("x [cells]", "u [K]") and state.get_xlim() == (0, 4)
+    assert state.get_title() == "final state"
+    assert (line.get_color(), line.get_linewidth()) == (plots.COLOURS[0], 1)
 
 
 @pytest.mark.long
@@ -200,23 +201,6 @@ def test_loads_and_places_of_blocks(axes: list[Any]) -> None:
     assert heights == pytest.approx({4: 0, 5: 0, 7: 2})
 
 
-@pytest.mark.slow
-def test_what_is_beyond_the_axis(draw: Callable[..., Drawn]) -> None:
-    """Catches a mark at another step, and a largest value in another unit."""
-    wall_s = np.full(30, 0.01)
-    wall_s[7] = 0.4
-    rounds = np.transpose([np.arange(30) * 2, np.full(30, 2)])
-    rows = np.zeros(60, ROW)
-    rows["block"], rows["round"] = np.divmod(np.arange(60), 30)
-    rows["pe"], rows["compute_s"] = rows["block"], 0.001
-    run = replace(by_hand(lb=[], blocks=[2]), rounds=rounds, wall_s=wall_s, rows=rows)
-    _, (_, _, time, *_) = draw(run, u=FIELD)
-    (mark,) = [line for line in time.lines if line.get_marker() == "^"]
-    assert mark.get_xydata().tolist() == [[14, time.get_ylim()[1]]]
-    assert time.get_ylim()[1] == pytest.approx(1.5 * 5)
-    assert "beyond the axis, up to 200 ms" in names(time).values()
-
-
 # Animation ----------------------------------------------------------------------------------------
 
 
@@ -224,7 +208,8 @@ def test_what_is_beyond_the_axis(draw: Callable[..., Drawn]) -> None:
 def test_bars_of_an_animation() -> None:
     """Catches bars of rounds for those of steps, blocks that are stacked or named in another order.
 
-    A part of a bar reaches from its base on, and the lowest PE is on top.
+    A part of a bar reaches from its base on, and the lowest PE is on top. The last figure has a
+    frame for the first two rounds, of 1 and 2 steps.
     """
     figure = animation([by_hand()])
     labels = [step.label for step in figure.layout.sliders[0].steps]
@@ -245,6 +230,11 @@ def test_bars_of_an_animation() -> None:
         assert frame.layout.xaxis.title.text == said
     scale = figure.layout.coloraxis
     assert scale.colorbar.title.text == "block [ms per step]" and scale.cmax == 6
+    figure = animation([by_hand(lb=[{"step": 7, "moved": 2}])], 2)
+    assert [step.label for step in figure.layout.sliders[0].steps] == ["4 to 6", "7 to 10"]
+    first, last = (np.array(frame.data[0].x, float) for frame in figure.frames)
+    np.testing.assert_allclose(first, (LOADS[:, 0] + 2 * LOADS[:, 1]) / 3, rtol=1e-4)
+    np.testing.assert_allclose(last, LOADS[:, 2])
 
 
 @pytest.mark.long
@@ -286,44 +276,6 @@ def test_the_state_of_an_animation_is_not_turned() -> None:
     scale = figure.layout.coloraxis2
     assert (scale.colorbar.title.text, scale.cmin, scale.cmax) == ("u [K]", -14, 14)
     assert scale.reversescale is None
-
-
-@pytest.mark.long
-def test_larger_pixels_are_where_their_cells_are() -> None:
-    """Catches pixels of one cell where they are of several."""
-    run = replace(by_hand(extent=[8.0, 9.0], problem={"size": [8, 9]}))
+    run = replace(by_hand(extent=[8.0, 9.0], problem={"size": [8, 9]}))  # of larger pixels
     heat = animation([run]).frames[0].data[1]
     assert (heat.x0, heat.dx, heat.y0, heat.dy) == (1, 2, 1.5, 3)
-
-
-# Trace --------------------------------------------------------------------------------------------
-
-
-def test_times_of_a_trace() -> None:
-    """Catches another unit than microseconds, ends for lengths, kinds, PEs or steps exchanged."""
-    slices = [
-        (0, 0, 0, PACK, 0.001, 0.002),
-        (0, 1, 1, COMPUTE, 0.002, 0.005),
-        (1, 2, 2, COMPUTE, 0.0005, 0.0075),
-    ]
-    syncs = [(0, 7, 0.005, 0.006, 3), (1, 7, np.inf, np.inf, 0)]
-    run = by_hand()
-    run.rows["end_s"] = 0.008
-    run = replace(run, slices=np.array(slices, SLICE), syncs=np.array(syncs, SYNC))
-    made = trace(run)
-    spans = [
-        (e["pid"], e["name"], e["ts"], e["dur"], e["args"])
-        for e in made["traceEvents"]
-        if e["ph"] == "X"
-    ]
-    assert spans == [
-        (0, "wait", 0, 1000, {}),
-        (0, "pack", 1000, 1000, {"block": "block 0 (0, 0)", "step": 4}),
-        (0, "compute", 2000, 3000, {"block": "block 1 (0, 1)", "step": 5}),
-        (0, "balance", 5000, 1000, {"step": 7, "came": 3}),
-        (0, "wait", 6000, 2000, {}),
-        (1, "wait", 0, 500, {}),
-        (1, "compute", 500, 7000, {"block": "block 2 (1, 0)", "step": 7}),
-        (1, "wait", 7500, 500, {}),
-    ]
-    assert made["displayTimeUnit"] == "ms"

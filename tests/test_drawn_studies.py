@@ -24,9 +24,7 @@ from drawn import (
 )
 from test_study_report import Canned
 
-from miniapps.workbench.study import analysis, figures, noise, statistics
-from miniapps.workbench.study.noise import Noise
-from miniapps.workbench.study.statistics import Interval
+from miniapps.workbench.study import figures, noise, statistics
 from miniapps.workbench.study.tables import tables
 
 MS, PES = "time per step [ms]", "PEs"
@@ -137,33 +135,6 @@ def times(found: dict[str, list[tuple[float, ...]]], power: int) -> dict[str, An
         name: [(p, *(v * (p / points[0][0]) ** power for v in values)) for p, *values in points]
         for name, points in found.items()
     }
-
-
-def numbers_of(interval: Interval) -> tuple[float, ...]:
-    """A value and its bounds."""
-    return interval.value, interval.low, interval.high
-
-
-@pytest.mark.parametrize(("kind", "power"), [("strong", 0), ("weak", 1)])
-def test_scaling_in_numbers(kind: str, power: int) -> None:
-    """Catches another growth, a base that is not 1, a serial fraction where it is not defined."""
-    canned = scaled(kind)
-    canned.point("serial", 1, (1, 2, 3))
-    canned.point("serial", 1, (2, 3, 4))  # nothing can be said of a serial part here
-    rows = analysis.scaling(analysis.results(canned.campaign()), kind == "weak")
-    serial = {("mpi", 2): 1 / 3, ("mpi", 4): 1 / 9} if kind == "strong" else {}
-    for row in rows:
-        name, pes = row.result.configuration, row.result.pes
-        assert row.serial_fraction == pytest.approx(serial.get((name, pes)))
-    for name, base in (("mpi", 1), ("charm ODF 4", 2)):
-        mine = [row for row in rows if row.result.configuration == name]
-        assert {row.base.pes for row in mine} == {base}
-        for row, wanted, divided in zip(
-            mine, times(GAINS, power)[name], times(GAINS, power - 1)[name], strict=True
-        ):
-            assert row.result.pes == wanted[0]
-            assert numbers_of(row.speedup) == pytest.approx(wanted[1:])
-            assert numbers_of(row.efficiency) == pytest.approx(divided[1:])
 
 
 @pytest.mark.slow
@@ -320,6 +291,7 @@ def test_parts_of_a_step() -> None:
     parts = {"compute": (0, 2.5), "wait": (2.5, 4), "balance": (4, 5)}
     assert_bars({part: found[part][name] for part in found}, parts)
     assert found["wait"]["mpi, 2 PEs"] == pytest.approx((4, 8))
+    assert len({part[0].get_hatch() for part in axes.containers}) == 3  # in print
     assert [*found["compute"]] == ["mpi, 2 PEs", "charm ODF 4, 2 PEs", name]
     said = {round(text.xy[1]): (text.xy[0], text_of(text)) for text in axes.texts}
     assert {at: said[at][1] for at in said} == {0: "8.00 ms", 1: "11.0 ms", 2: "5.00 ms"}
@@ -337,18 +309,6 @@ def test_parts_as_shares() -> None:
     parts = {"compute": (0, 50), "wait": (50, 80), "balance": (80, 100)}
     assert_bars({part: found[part][name] for part in found}, parts)
     assert {"200 ms", "5.00 ms"} <= {text_of(text) for text in axes.texts}
-
-
-def test_noise() -> None:
-    """Catches the quietest sample as the loudest, a spread to one side, another unit.
-
-    Of 11 samples the second, the middle and the tenth are the first tenth, median and ninth tenth.
-    """
-    found = Noise.of([0.1, 0.09, 0.098, *[0.1] * 6, 0.106, 0.15])
-    assert (found.samples, found.median_s) == (11, 0.1)
-    assert (found.spread, found.worst) == pytest.approx((0.08, 0.5))
-    said = "a fixed 100.0 ms of work, timed 11 times, varied by 8.0% (slowest +50.0%)"
-    assert str(found) == f"machine noise: {said}"
 
 
 def test_noise_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:

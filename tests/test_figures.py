@@ -16,17 +16,13 @@ from test_study_report import Canned, strong_study, trials
 import miniapps
 from miniapps import apps
 from miniapps.workbench import demo, new
-from miniapps.workbench.show import comm_figure, demo_figure
+from miniapps.workbench.show import demo_figure
 from miniapps.workbench.show.animation import animation
 from miniapps.workbench.show.animation import page as animation_page
-from miniapps.workbench.show.captions import fitted, wrapped
 from miniapps.workbench.show.plots import run_figure
 from miniapps.workbench.show.saved import SavedRun
 from miniapps.workbench.study import figures, report
-from miniapps.workbench.study.analysis import gains, results
-from miniapps.workbench.study.drawing import new_figure, styles_of
-from miniapps.workbench.study.figures import GAINS, extremes
-from miniapps.workbench.study.statistics import Interval
+from miniapps.workbench.study.figures import GAINS
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
 PAGE = 9.0  # inches
@@ -154,18 +150,6 @@ def test_figures_of_studies(kind: str) -> None:
     assert drawn == set(figures.CAPTIONS)  # every kind of figure has a study here
 
 
-@pytest.mark.slow
-def test_a_figure_of_many_gains_has_the_extremes() -> None:
-    """Catches a cut that hides the best or the worst balancer, or says nothing of the others."""
-    campaign = many_balancings().campaign()
-    every = gains(results(campaign))
-    shown = extremes(every, 5)
-    assert [row.balanced.case.odf for row in shown] == [1, 2, 3, GAINS + 3, GAINS + 4]
-    assert extremes(every[:5], 5) == every[:5]
-    text = f"{GAINS} of {len(every)}: largest and smallest gains"
-    assert faults(figures.figures(campaign)["gain"], [text]) == []
-
-
 @pytest.mark.long
 def test_figure_of_the_demo() -> None:
     """Catches bars without the problem's size, and labels that cover each other."""
@@ -174,58 +158,6 @@ def test_figure_of_the_demo() -> None:
     figure = demo_figure.figure_of(scaling, uneven)
     names = ["size 192x192x192", "lattice 20x20x20", "pic, size 7998", PROCESSOR]
     assert faults(figure, [*names, *{record["app"] for record in scaling}]) == []
-
-
-def test_numbers_of_the_demo() -> None:
-    """Catches a speed-up upside down, seconds for milliseconds, and waiting that is computing."""
-
-    def record(driver: str, pes: int, step_s: float, **more: Any) -> dict[str, Any]:
-        given = {"app": "jacobi2d", "driver": driver, "pes": pes, "odf": 1, "balancer": None}
-        given |= {"steps": 4, "warmup": 0, "lb_period": 0, "problem": {"size": [8, 8]}} | more
-        return support.whole_record(given, step_s)
-
-    scaling = [record("serial", 1, 0.008), record("mpi", 2, 0.005)]
-    uneven = [record("mpi", 2, 0.004, utilisation=0.75)]
-    left, right = demo_figure.figure_of(scaling, uneven).axes
-    assert [bar.get_height() for bar in left.patches] == pytest.approx([1.6])
-    assert left.get_ylabel() == "speed-up of 2 PEs over one process"
-    spans = [(bar.get_x(), bar.get_width()) for bar in right.patches]
-    assert np.ravel(spans) == pytest.approx([0, 3, 3, 1])
-    assert right.texts[0].get_text() == " 4.00 ms"
-    assert right.get_legend_handles_labels()[1] == ["computing", "waiting"]
-    assert right.get_xlabel() == "time per step, mean over PEs [ms]"
-
-
-def test_intervals_of_several_lines_do_not_hide_each_other() -> None:
-    """Catches intervals at one place, a shift past the next size, a line without any that moves.
-
-    Of two lines and of four, over few sizes and over many.
-    """
-    for lines in (2, 4):
-        for sizes in ([8], [8, 64], [0, *(2**n for n in range(23))]):
-            values = [Interval(3.0, 2.0, 4.0)] * len(sizes)
-            nan = float("nan")
-            drawn = [(f"line {n}", sizes, values) for n in range(lines)]
-            drawn.append(("published", sizes, [Interval(3.0, nan, nan)] * len(sizes)))
-            _, axes = new_figure()
-            comm_figure.draw_over_sizes(axes, drawn, styles_of([name for name, *_ in drawn]))
-            *shifted, published = [c[0].get_xdata() for c in axes.containers]
-            places = [max(size, 0.5) for size in sizes]
-            assert list(published) == places
-            every = np.log2(np.array(shifted, float))
-            assert (np.diff(every, axis=0) > 0.01).all()  # octaves
-            assert np.ptp(every, axis=0).max() < 0.5
-            assert every.mean(axis=0) == pytest.approx(np.log2(places))
-
-
-def test_lines_of_titles() -> None:
-    """Catches a line that ends between an option and its value, and one that is too long."""
-    line = "pic --driver charm -n 2 --odf 4 --lb-period 5"
-    assert wrapped(line, 24) == "pic --driver charm -n 2\n--odf 4 --lb-period 5"
-    assert wrapped("size 8x8, particles 3000", 17) == "size 8x8,\nparticles 3000"
-    assert wrapped("a" * 9 + " 12345, b", 8) == "aaaaaaaa\na 12345,\nb"
-    assert fitted(["size 8x8", "EPYC"], 14) == "size 8x8; EPYC"
-    assert fitted(["size 8x8", "EPYC"], 13) == "size 8x8\nEPYC"
 
 
 @pytest.fixture(scope="module")
@@ -375,6 +307,7 @@ def test_texts_of_an_animation(
         page.wait_for_selector(".bars path")
         assert page.evaluate(MISPLACED) == []
         assert is_the_same_in_dark(page)
+        assert 'content="width=device-width, initial-scale=1"' in path.read_text()
         for width in (360, 1400):
             page.set_viewport_size({"width": width, "height": 780})
             page.wait_for_function(IS_AS_WIDE, arg=min(width, 1250))  # once it is drawn again

@@ -239,9 +239,13 @@ def test_text_of_a_command() -> None:
 
 
 def test_lines_that_just_fit() -> None:
-    """Catches a line that is broken early, and a word that is broken at its hyphen."""
+    """Catches a line that is broken early, or between an option or a word and its number."""
     assert captions.wrapped("a, bbb cccc", 8) == "a,\nbbb cccc"
     assert captions.wrapped("abc de-fgh", 7) == "abc\nde-fgh"
+    line = "pic --driver charm -n 2 --odf 4 --lb-period 5"
+    assert captions.wrapped(line, 24) == "pic --driver charm -n 2\n--odf 4 --lb-period 5"
+    assert captions.wrapped("size 8x8, particles 3000", 17) == "size 8x8,\nparticles 3000"
+    assert captions.wrapped("a" * 9 + " 12345, b", 8) == "aaaaaaaa\na 12345,\nb"
     assert captions.fitted(["a", "b"], 4) == "a; b" and captions.fitted(["a", "b"], 3) == "a\nb"
 
 
@@ -306,14 +310,6 @@ def test_particles_in_cells() -> None:
     state = {"particles": rows, "particles.id": np.arange(2)}
     axes = panel(plots._draw_state, state, by_hand(extent=[101.0, 2.0]))
     assert axes.images[0].get_array().shape == (2, 100)
-    assert axes.get_title() == "final state"
-
-
-def test_line_of_a_field() -> None:
-    """Catches another look of the line."""
-    axes = panel(plots._draw_state, {"u": FIELD[:, 0]}, by_hand(extent=[4.0]))
-    (line,) = axes.lines
-    assert (line.get_color(), line.get_linewidth()) == (COLOURS[0], 1)
     assert axes.get_title() == "final state"
 
 

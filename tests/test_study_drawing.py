@@ -62,15 +62,15 @@ def axes_of(figure: Any) -> Any:
 def test_points_are_shifted_by_less_than_half_a_marker(number: int, shares: list[int]) -> None:
     """Catches a point that looks like one of another number of PEs, and one that moves up."""
     figure, axes = drawing.new_figure()
+    figure.dpi = 144
     moved = [
         drawing.beside(axes, position, number).transform((0.5, 0.5))
         - axes.transData.transform((0.5, 0.5))
         for position in range(number)
     ]
-    points = np.array(moved) * 72 / figure.dpi
-    most = np.abs(points).max()
-    assert points == pytest.approx(np.array([(most * share, 0.0) for share in shares]))
-    assert most < drawing.MARKER / 2 and (number == 1 or most > drawing.MARKER / 4)
+    points = np.array(moved) * 72 / figure.dpi / drawing.MARKER
+    assert points == pytest.approx(np.array([(drawing.SHIFT * share, 0.0) for share in shares]))
+    assert 1 / 4 < drawing.SHIFT < 1 / 2
 
 
 @pytest.mark.parametrize(
@@ -107,22 +107,13 @@ def test_axis_of_pes() -> None:
 
 
 def test_styles() -> None:
-    """Catches two configurations with one style, and a study with more than there are styles."""
+    """Catches two configurations with one style, in print too, and more of them than styles."""
     styles = [*drawing.styles_of([str(number) for number in range(10)]).values()]
     markers, dashes = ([style[key] for style in styles] for key in ("marker", "linestyle"))
     assert markers == [*drawing.MARKERS, *drawing.MARKERS[:3]]
     assert dashes == [*drawing.DASHES, *drawing.DASHES]
-
-
-@pytest.mark.parametrize(("configurations", "shares"), [(1, [0]), (2, [-1, 1]), (3, [-1, 0, 1])])
-def test_points_beside_each_other(configurations: int, shares: list[float]) -> None:
-    """Catches points that are shifted by more than part of a marker, or upwards."""
-    figure, axes = drawing.new_figure()
-    figure.dpi = 144
-    for position, share in enumerate(shares):
-        shown = drawing.beside(axes, position, configurations).transform((0.5, 0.5))
-        shift = shown - axes.transData.transform((0.5, 0.5))
-        assert shift == pytest.approx((share * drawing.SHIFT * drawing.MARKER * 2, 0))
+    assert [style["color"] for style in styles] == [*COLOURS, *COLOURS][:10]
+    assert len({*zip(markers[:3], dashes[:3], strict=True)}) == 3
 
 
 def test_bounds_are_those_of_what_can_be_drawn() -> None:
@@ -287,13 +278,6 @@ def test_a_driver_without_over_decomposition_is_a_line() -> None:
     assert [(band.get_alpha(), band.get_linewidth()) for band in axes.patches] == [(0.18, 0)] * 2
     names = ["mpi, 2 PEs", f"mpi, 8 PEs, {OVERSUBSCRIBED}", "charm, 2 PEs", OVERSUBSCRIBED]
     assert said(figure) == names
-
-
-def test_without_balancing_there_is_no_gain() -> None:
-    """Catches a figure of another kind of study."""
-    canned = Canned("lb")
-    canned.point("mpi", 2, [6])
-    assert [*figures.figures(canned.campaign())] == ["parts"]
 
 
 def gain(value: float) -> Any:

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,6 @@ import support
 from support import ROOT, in_process
 
 from miniapps.parameters import InputError
-from miniapps.workbench.run.record import DISTURBED
-from miniapps.workbench.show.plots import COLOURS
 from miniapps.workbench.study import (
     analysis,
     drawing,
@@ -33,7 +30,7 @@ from miniapps.workbench.study import (
 )
 from miniapps.workbench.study.campaign import Campaign
 from miniapps.workbench.study.cells import half_point, number, with_bounds
-from miniapps.workbench.study.statistics import Interval, mean_interval
+from miniapps.workbench.study.statistics import Interval
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
 STEPS = 10
@@ -254,8 +251,8 @@ def test_a_configuration_has_one_name(balancing: Canned, factors: Canned) -> Non
             in_words = f"{result.configuration}, {result.pe_count}"
             assert str(result.case) == in_words
             assert validation.label(campaign.head, position).startswith(in_words)
-    gain, axes = drawn(balancing, "gain")
-    shown = " ".join(ticks(axes.yaxis))
+    labels = ticks(figures.gain_figure(analysis.results(balancing.campaign())).axes[0].yaxis)
+    shown = " ".join(labels)
     assert all(f"{name}, 2 PEs" in shown for name in names if "Greedy" in name)
 
 
@@ -402,63 +399,14 @@ def test_baselines_where_problems_vary() -> None:
     )
 
 
-def test_a_run_just_below_the_limit_is_not_disturbed() -> None:
-    """Catches a limit that says of runs at it what holds above it."""
-    canned, none = Canned(), {"load_average": 0.0, "switches_per_s": 0.0, "steal": 0.0}
-    for waited in (DISTURBED, DISTURBED + 0.01):
-        canned.point("mpi", 2, trials(5), disturbance=none | {"waited": waited})
-    assert [result.disturbed for result in analysis.results(canned.campaign())] == [0, 3]
-
-
 def test_oversubscribed_is_no_gain() -> None:
     """Catches a gain of balancing between points with more PEs than cores."""
     canned = Canned("lb")
+    canned.point("mpi", 2, trials(6))
     canned.point("charm", 8, trials(6), odf=4)
     canned.point("charm", 8, trials(4), odf=4, balancer="Greedy")
     assert titled(tables.tables(canned.campaign()), "Gain of load balancing").rows == ()
     assert list(figures.figures(canned.campaign())) == ["parts"]
-
-
-def test_granularity(grains: Canned) -> None:
-    """Catches an efficiency of times for one of rates, and a METG of another share."""
-    table = titled(tables.tables(grains.campaign()), "Granularity")
-    assert values(cells(table, "step [ms]")) == [8, 5, 4, 3.2]
-    assert cells(table, "efficiency") == ["100.0%", "80.0%", "50.0%", "31.2%"]
-    assert values(cells(table, "METG(50 %)")) == [4] * 4
-
-
-def test_a_step_of_a_block_is_a_part_of_a_step_of_its_pe() -> None:
-    """Catches the length of a step of several blocks as that of one."""
-    canned = Canned("granularity")
-    for size, mean in ((8, 8.0), (4, 6.0)):
-        canned.point("charm", 2, trials(mean), odf=4, size=[size, 1], work=size * 1e6)
-    table = titled(tables.tables(canned.campaign()), "Granularity")
-    assert values(cells(table, "step [ms]")) == pytest.approx([8, 6])
-    assert values(cells(table, "step of a block [ms]")) == pytest.approx([2, 1.5])
-
-
-def test_points_that_failed_stay_in_the_table(strong: Canned) -> None:
-    """Catches a point without runs that vanishes, and reasons that are not said."""
-    strong.drop(2, 3, "not valid: missing cells")
-    never = strong.point("charm", 4, odf=4)
-    strong.drop(never, 0, "failed with status 3")
-    waiting = strong.point("charm", 4, odf=8)
-    table = titled(tables.tables(strong.campaign()), "All points")
-    assert len(table.rows) == len(strong.points)
-    results = cells(table, "result")
-    assert results[2] == "1 dropped: not valid: missing cells"
-    assert results[never] == "1 dropped: failed with status 3"
-    assert results[waiting] == "no run that counts"
-    assert cells(table, "ms per step")[never] == "-" and cells(table, "trials")[never] == "0"
-
-
-def test_one_trial_has_no_interval() -> None:
-    """Catches an interval made of a single trial."""
-    canned = Canned()
-    canned.point("mpi", 1, [8.0])
-    table = titled(tables.tables(canned.campaign()), "All points")
-    assert cells(table, "ms per step") == ["8.000 [none]"]
-    assert "[none]: one trial has no interval" in table.notes
 
 
 def test_environment(strong: Canned) -> None:
@@ -561,296 +509,17 @@ def test_metg_says_what_is_known(bounds: tuple[float, ...], text: str) -> None:
 # Figures ------------------------------------------------------------------------------------------
 
 
-def drawn(canned: Canned, name: str) -> tuple[Any, Any]:
-    """A figure and its axes; tests that look at one campaign share its figures."""
-    figure = drawn_once(canned.text(), name)
-    (axes,) = figure.axes
-    return figure, axes
-
-
-@cache
-def figures_once(text: str) -> dict[str, Any]:
-    """The figures of a campaign's file."""
-    head, *events = map(json.loads, text.splitlines())
-    return figures.figures(Campaign(head, events))
-
-
-@cache
-def drawn_once(text: str, name: str) -> Any:
-    """A figure of a campaign's file, after its ticks were placed."""
-    figure = figures_once(text)[name]
-    figure.draw_without_rendering()
-    return figure
-
-
-def bars(axes: Any) -> list[tuple[Any, np.ndarray, np.ndarray]]:
-    """Each container of error bars: its line, and the ends (n, 2) of its intervals, ascending."""
-    found = []
-    for container in axes.containers:
-        line, _, (ends,) = container.lines
-        segments = np.array([np.sort(segment[:, 1]) for segment in ends.get_segments()])
-        found.append((line, np.asarray(line.get_ydata(), float), segments))
-    return found
-
-
-def legend(figure: Any) -> list[str]:
-    """What the legend says."""
-    (only,) = figure.legends
-    return [text.get_text() for text in only.get_texts()]
-
-
-def line_of(axes: Any, label: str) -> tuple[list[float], list[float]]:
-    """The data of a line by its label."""
-    (line,) = [line for line in axes.lines if line.get_label() == label]
-    return list(line.get_xdata()), list(line.get_ydata())
-
-
 def ticks(axis: Any) -> list[str]:
     """The labels of the major ticks."""
     return [label.get_text() for label in axis.get_ticklabels()]
 
 
-@pytest.mark.long
-def test_step_time_figure(strong: Canned) -> None:
-    """Catches other axes, other data than the analysis, an ideal line from elsewhere."""
-    figure, axes = drawn(strong, "step-time")
-    assert axes.get_xscale() == axes.get_yscale() == "log" and axes.xaxis.get_transform().base == 2
-    assert ticks(axes.xaxis) == ["1", "2", "4", "8"]
-    assert not any("10^" in text or "mathdefault" in text for text in ticks(axes.yaxis))
-    configurations = analysis.by_configuration(analysis.results(strong.campaign()))
-    found = bars(axes)
-    assert len(found) == 4  # serial, mpi, mpi with too many PEs, charm
-    line, steps, ends = found[1]
-    mine = configurations["mpi"][:3]
-    np.testing.assert_allclose(steps, [8, 5, 3.5])
-    np.testing.assert_allclose(ends, [[r.step.low * 1e3, r.step.high * 1e3] for r in mine])
-    np.testing.assert_allclose(ends[0], _ends(trials(8)))
-    assert list(line.get_xdata()) == [1, 2, 4]
-    pes, ideal = line_of(axes, "ideal")
-    assert pes == [1, 2, 4]
-    np.testing.assert_allclose(ideal, [8, 4, 2])
-    assert_straight(axes, "ideal", -1)
-    assert_beside(axes)
-    assert legend(figure) == ["serial", "mpi", "charm ODF 4", "more PEs than cores", "ideal"]
-
-
-def assert_straight(axes: Any, label: str, slope: float) -> None:
-    """Assert that a line is straight as it is drawn, and rises by so many octaves per octave."""
-    (line,) = [line for line in axes.lines if line.get_label() == label]
-    x, y = line.get_transform().transform(line.get_xydata()).T
-    np.testing.assert_allclose(y, np.interp(x, x[[0, -1]], y[[0, -1]]))
-    unit = np.diff(axes.transData.transform([(1, 1), (2, 2)]), axis=0)[0]
-    rise = (y[-1] - y[0]) / unit[1] / ((x[-1] - x[0]) / unit[0])
-    assert rise == pytest.approx(slope, abs=1e-9)
-
-
-def assert_beside(axes: Any) -> None:
-    """Assert that points lie above their numbers of PEs, but for less than half of a marker.
-
-    Ordered, and the same for all of a configuration; its intervals are where its points are.
-    """
-    shifts = {}
-    for container in axes.containers:
-        line, _, (ends,) = container.lines
-        shown = line.get_transform().transform(line.get_xydata())[:, 0]
-        exact = axes.transData.transform(line.get_xydata())[:, 0]
-        bars = [ends.get_transform().transform(bar)[:, 0] for bar in ends.get_segments()]
-        np.testing.assert_allclose(bars, np.stack([shown, shown], -1))
-        np.testing.assert_allclose(shown - exact, (shown - exact)[0])
-        width = line.get_markersize() * axes.figure.dpi / 72
-        shifts.setdefault(line.get_color(), float((shown - exact)[0] / width))
-    every = list(shifts.values())
-    assert every == sorted(every) and -0.5 < every[0] < every[-1] < 0.5
-    assert sum(every) == pytest.approx(0) and min(np.diff(every)) > 0.1
-
-
-def _ends(times_ms: list[float]) -> list[float]:
-    """The ends of the interval of a mean."""
-    found = mean_interval(times_ms)
-    return [found.low, found.high]
-
-
-LABELS = {  # of the axes of figures; that of parts has a row for each configuration
-    "step-time": ("PEs", "time per step [ms]"),
-    "speed-up": ("PEs", "speed-up"),
-    "efficiency": ("PEs", "parallel efficiency"),
-    "odf": ("ODF: blocks per PE", "time per step [ms]"),
-    "gain": ("time per step without balancing / with it", ""),
-    "granularity": ("time per step [ms]", "efficiency"),
-    "parts": ("a PE's time per step [ms]", ""),
-}
-
-
-@pytest.mark.slow
-def test_axes_name_what_they_show(
-    strong: Canned, factors: Canned, balancing: Canned, grains: Canned
-) -> None:
-    """Catches a unit that is another one than that of the numbers, and a ratio upside down."""
-    found = {}
-    for canned in (strong, factors, balancing, grains):
-        for name, figure in figures_once(canned.text()).items():
-            found[name] = (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel())
-    assert found == LABELS
-
-
-@pytest.mark.long
 def test_error_bars_reach_from_one_bound_to_the_other() -> None:
     """Catches bars that are turned upside down, which symmetrical intervals do not show."""
     values, lengths = drawing.error_bars([Interval(5.0, 4.0, 9.0), Interval(2.0, math.nan, 3.0)])
     assert values.tolist() == [5, 2] and lengths.tolist() == [[1, 0], [4, 1]]
     _, beyond = drawing.error_bars([Interval(2.0, 2.5, 3.0), Interval(2.0, 1.0, 1.5)])
     assert beyond.tolist() == [[0, 1], [1, 0]]  # a bound on the other side of the mean
-    canned = Canned()
-    uneven = [2.0, 2.0, 3.0, 2.0, 12.0]
-    canned.point("mpi", 1, uneven)
-    canned.point("mpi", 2, trials(1))
-    _, axes = drawn(canned, "step-time")
-    ((_, _, ends),) = bars(axes)
-    found = analysis.results(canned.campaign())[0].step
-    np.testing.assert_allclose(ends[0], [1e3 * found.low, 1e3 * found.high])
-    assert found.high - found.value > 1.5 * (found.value - found.low)
-
-
-@pytest.mark.slow
-def test_oversubscribed_points_are_hollow(strong: Canned) -> None:
-    """Catches a point with more PEs than cores that looks like one of a scaling curve."""
-    _, axes = drawn(strong, "step-time")
-    (line,) = [line for line, *_ in bars(axes) if line.get_markerfacecolor() == "white"]
-    assert line.get_linestyle() == "None"
-    np.testing.assert_allclose(line.get_ydata(), [7])
-    joined = [line for line, *_ in bars(axes) if line.get_linestyle() != "None"]
-    assert max(max(line.get_xdata()) for line in joined) < 5
-    for name in ("speed-up", "efficiency"):
-        _, others = drawn(strong, name)
-        assert max(max(line.get_xdata()) for line, *_ in bars(others)) < 5
-        assert ticks(others.xaxis) == ["1", "2", "4"]
-
-
-@pytest.mark.slow
-def test_configurations_are_distinguishable_without_colour(strong: Canned) -> None:
-    """Catches two configurations with the same line in greyscale, and another palette."""
-    _, axes = drawn(strong, "efficiency")
-    lines = [line for line, *_ in bars(axes)]
-    styles = {(line.get_marker(), str(line._unscaled_dash_pattern)) for line in lines}
-    assert len(styles) == len({line.get_color() for line in lines}) == len(lines) == 3
-    assert {line.get_color() for line in lines} <= set(COLOURS)
-
-
-@pytest.mark.long
-def test_speedup_figure(strong: Canned) -> None:
-    """Catches an ideal line that is no diagonal, curves of no law, a law that is not named.
-
-    And an ideal with a level piece at each number of PEs, so that it lies above what was measured.
-    """
-    figure, axes = drawn(strong, "speed-up")
-    assert line_of(axes, "ideal") == ([1, 2, 4], [1, 2, 4])
-    assert_straight(axes, "ideal", 1)
-    assert_beside(axes)
-    np.testing.assert_allclose(bars(axes)[1][1], [1, 1.6, 8 / 3.5])
-    laws = [line for line in axes.lines if line.get_label() == "_law"]
-    assert len(laws) == 3  # Amdahl and USL of mpi, Amdahl of charm
-    for law, end in zip(laws, [8 / 3.5, 8 / 3.5, 1.5], strict=True):
-        np.testing.assert_allclose(law.get_ydata()[[0, -1]], [1, end], rtol=1e-9)
-        (line,) = [line for line, *_ in bars(axes) if line.get_color() == law.get_color()]
-        ends = np.asarray(line.get_xdata(), float)[[0, -1]]
-        np.testing.assert_allclose(law.get_xdata()[[0, -1]], ends)
-    assert legend(figure)[-3:] == ["fit of Amdahl", "fit of USL", "ideal"]
-
-
-def test_efficiency_figure(strong: Canned) -> None:
-    """Catches an ideal that is not 1, and an axis that hides how far away it is."""
-    _, axes = drawn(strong, "efficiency")
-    assert line_of(axes, "ideal")[1] == [1, 1]
-    assert axes.get_ylim()[0] == 0
-    np.testing.assert_allclose(bars(axes)[1][1], [1, 0.8, 8 / 3.5 / 4])
-
-
-@pytest.mark.long
-def test_parts_figure(balancing: Canned) -> None:
-    """Catches parts that do not add up to the step, or cannot be distinguished in print.
-
-    The balanced configuration: 4 ms a step, half of it computing, 5 ms of balancing in 10 steps.
-    """
-    figure, axes = drawn(balancing, "parts")
-    compute, wait, balance = axes.containers
-    widths = np.array([[bar.get_width() for bar in part] for part in (compute, wait, balance)])
-    np.testing.assert_allclose(widths[:, 2], [2, 1.5, 0.5])
-    np.testing.assert_allclose(widths.sum(axis=0), [5, 6, 4])
-    assert balance[2].get_x() == pytest.approx(3.5)
-    assert [text.get_text() for text in axes.texts] == ["5.00 ms", "6.00 ms", "4.00 ms"]
-    assert len({part[0].get_hatch() for part in axes.containers}) == 3
-    assert legend(figure) == ["compute", "wait", "balance"]
-    assert ticks(axes.yaxis)[2] == "charm ODF 4 Greedy, every 5 steps, 2 PEs"
-
-
-def test_parts_say_the_mean_of_a_step() -> None:
-    """Catches a bound of the interval, or a median, beside a bar."""
-    canned = Canned()
-    canned.point("mpi", 1, [2.0, 2.0, 5.0])
-    figure = figures.figures(canned.campaign())["parts"]
-    assert [text.get_text() for text in figure.axes[0].texts] == ["3.00 ms"]
-
-
-@pytest.mark.slow
-def test_parts_of_steps_that_differ_much_are_shares(strong: Canned) -> None:
-    """Catches bars too short to see, and oversubscribed points among the others."""
-    strong.point("mpi", 16, trials(900))
-    _, axes = drawn(strong, "parts")
-    widths = np.array([[bar.get_width() for bar in part] for part in axes.containers])
-    np.testing.assert_allclose(widths.sum(axis=0), 100)
-    assert [text.endswith("(more PEs than cores)") for text in ticks(axes.yaxis)] == [False] * 6 + [
-        True
-    ] * 2
-
-
-@pytest.mark.long
-def test_odf_figure(factors: Canned) -> None:
-    """Catches mpi as a point among ODFs, without its interval, or an axis of PEs."""
-    figure, axes = drawn(factors, "odf")
-    assert ticks(axes.xaxis) == ["1", "2", "4"] and axes.get_xlabel().startswith("ODF")
-    assert axes.xaxis.get_transform().base == 2
-    ((line, steps, _),) = bars(axes)
-    np.testing.assert_allclose(np.asarray(line.get_xdata(), float), [1, 2, 4])
-    np.testing.assert_allclose(steps, [8, 4, 6])
-    assert line_of(axes, "mpi, 2 PEs")[1] == pytest.approx([5, 5])
-    (band,) = axes.patches
-    height = [band.get_y(), band.get_y() + band.get_height()]
-    np.testing.assert_allclose(height, _ends(trials(5)))
-    assert legend(figure) == ["mpi, 2 PEs", "charm, 2 PEs"]
-
-
-def test_gain_figure(balancing: Canned) -> None:
-    """Catches a gain without its interval or its ideal gain, and no mark of no gain."""
-    figure, axes = drawn(balancing, "gain")
-    gain, ideal = [box for box in axes.containers if hasattr(box, "patches")]
-    assert [bar.get_width() for bar in gain] == pytest.approx([1.25, 1.5])
-    assert [bar.get_width() for bar in ideal] == pytest.approx([1.5, 1.8])
-    assert gain.errorbar is not None and ideal[0].get_hatch()
-    assert line_of(axes, "no gain")[0] == [1, 1]
-    assert set(legend(figure)) == {"gain", "ideal gain (max/mean)", "no gain"}
-
-
-@pytest.mark.long
-def test_granularity_figure(grains: Canned) -> None:
-    """Catches efficiencies over anything but the step, and a METG that is marked elsewhere."""
-    figure, axes = drawn(grains, "granularity")
-    assert axes.get_xscale() == "log"
-    steps, shares = line_of(axes, "mpi, 2 PEs, METG 4.0 ms [3.2, 4.0]")
-    np.testing.assert_allclose(steps, [8, 5, 4, 3.2])
-    np.testing.assert_allclose(shares, [1, 0.8, 0.5, 0.3125])
-    place, level = line_of(axes, "_metg")
-    assert level == [0.5] and place == pytest.approx([4])
-    assert line_of(axes, "half of the best rate per PE")[1] == [0.5, 0.5]
-
-
-@pytest.mark.long
-def test_points_of_granularity_are_joined_by_size(grains: Canned) -> None:
-    """Catches a line that jumps between sizes, because the smallest took longer than the next."""
-    grains.point("mpi", 2, trials(3.5), size=[1, 1], work=5e5)
-    _, axes = drawn(grains, "granularity")
-    steps, shares = axes.lines[0].get_data()
-    np.testing.assert_allclose(steps, [8, 5, 4, 3.2, 3.5])
-    assert sorted(shares, reverse=True) == list(shares)
 
 
 @pytest.mark.long
@@ -1117,21 +786,6 @@ def test_page_of_every_kind(
         assert title in page.locator("caption").all_inner_texts()
         terms = [text.replace("\u00a0", " ") for text in page.locator("dt").all_inner_texts()]
         assert term in terms
-
-
-def test_a_slow_down_is_no_law() -> None:
-    """Mistake: a fit drawn and believed that misses every point.
-
-    charm needs 4 ms on one PE and 8 ms on two: Amdahl's best is t = const, some 30 % off each.
-    """
-    canned = Canned("strong")
-    for pes, step_ms in ((1, 4.0), (2, 8.0)):
-        canned.point("charm", pes, [step_ms, step_ms * 1.01, step_ms * 0.99])
-    campaign = canned.campaign()
-    table = titled(tables.tables(campaign), "Scaling laws, fitted")
-    assert "a residual above 10.0%: the law does not fit that configuration" in table.notes
-    figure = figures.speedup_figure(analysis.results(campaign), False)
-    assert not [line for line in figure.axes[0].get_lines() if line.get_label() == "_law"]
 
 
 @pytest.mark.slow

@@ -113,19 +113,16 @@ def test_results_of_points() -> None:
     canned.drop(1, 0, "one reason")
     canned.drop(1, 1, "another reason")
     canned.drop(4, 1, "one reason")
-    disturbance = {
-        "load_average": 0.0,
-        "waited": 2 * DISTURBED,
-        "switches_per_s": 0.0,
-        "steal": 0.0,
-    }
-    canned.point("charm", 2, [20], disturbance=disturbance)
+    none = {"load_average": 0.0, "switches_per_s": 0.0, "steal": 0.0}
+    for waited in (DISTURBED, DISTURBED + 0.01):
+        canned.point("charm", 2, [20], disturbance=none | {"waited": waited})
     assert cells(all_points(canned), "result") == [
         "valid",
         "2 dropped: one reason; another reason",
         "no run that counts",
         "valid; oversubscribed: times mean nothing",
         "1 dropped: one reason",
+        "valid",
         "valid; 1 of 1 run disturbed",
     ]
     empty = all_points(study("strong", [(1, [])]))
@@ -151,7 +148,9 @@ def test_notes_of_scaling(kind: str, pes: tuple[int, ...], notes: list[str]) -> 
     assert [*table.notes] == notes
 
 
-@pytest.mark.parametrize(("pes", "serial"), [((1, 2), ["-", "1.000"]), ((2, 4), ["-", "-"])])
+@pytest.mark.parametrize(
+    ("pes", "serial"), [((1, 1, 2), ["-", "-", "1.000"]), ((2, 4), ["-", "-"])]
+)
 def test_serial_fractions_are_over_one_pe(pes: tuple[int, ...], serial: list[str]) -> None:
     """Catches the serial fraction of a speed-up over two PEs, for which it is not defined."""
     campaign = study("strong", [(count, [20, 20]) for count in pes]).campaign()
@@ -160,12 +159,19 @@ def test_serial_fractions_are_over_one_pe(pes: tuple[int, ...], serial: list[str
 
 
 def test_shares_are_of_the_best_rate_of_all() -> None:
-    """Catches an efficiency over the best rate of the own configuration, or of the first points."""
+    """Catches an efficiency of times, or over the best rate of the own or of the first points.
+
+    And a METG of another share, and the step of a PE as that of each of its blocks.
+    """
     canned = Canned("granularity")
     for driver, size, mean in (("mpi", 4, 8), ("mpi", 2, 5), ("charm", 4, 4), ("charm", 2, 2.5)):
-        canned.point(driver, 2, [mean, mean], size=[size, 1], work=size * 1e6)
+        odf, work = (4 if driver == "charm" else 1), size * 1e6
+        canned.point(driver, 2, [mean, mean], odf=odf, size=[size, 1], work=work)
     table = tables.granularity_table(analysis.results(canned.campaign()))
     assert cells(table, "efficiency") == ["50.0%", "40.0%", "100.0%", "80.0%"]
+    steps = [float(cell.split()[0]) for cell in cells(table, "step of a block [ms]")]
+    assert steps == [8, 5, 1, 0.625]
+    assert cells(table, "METG(50 %)") == ["8.0 ms [5.0, 8.0]"] * 2 + ["below 2.5 ms"] * 2
 
 
 def test_numbers_of_a_point_are_means_over_trials() -> None:
