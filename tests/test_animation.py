@@ -21,25 +21,15 @@ from miniapps.workbench.show.marks import most_of
 from miniapps.workbench.show.saved import SavedRun, periods_of_steps
 
 
-@pytest.fixture
-def charm(traced_runs: dict[str, Path]) -> SavedRun:
-    """A run whose blocks move."""
-    return SavedRun.read(traced_runs["charm"])
-
-
-def periods_of(figure: Any) -> list[tuple[int, int]]:
-    """First and last step of each place of the slider, from its labels."""
-    words = [step.label.split(" to ") for step in figure.layout.sliders[0].steps]
-    return [(int(word[0]), int(word[-1])) for word in words]
-
-
-def test_the_state_moves_beneath(charm: SavedRun, traced_runs: dict[str, Path]) -> None:
+def test_the_state_moves_beneath(traced_runs: dict[str, Path]) -> None:
     """Catches one thumbnail for all steps, a later one than is known, and lost particles."""
-    figure = animation([charm])
+    figure = animation([SavedRun.read(traced_runs["charm"])])
     with h5py.File(traced_runs["charm"]) as file:
         steps, thumbnails = file["snapshots/step"][:].tolist(), file["snapshots/thumbnail"][:]
         particles = len(file["state/particles"])
-    for frame, (_, last) in zip(figure.frames, periods_of(figure), strict=True):
+    periods = [place.label.split(" to ") for place in figure.layout.sliders[0].steps]
+    for frame, ends in zip(figure.frames, periods, strict=True):
+        last = int(ends[-1])
         known = max((n for n, step in enumerate(steps) if step <= last + 1), default=0)
         cells = np.bincount(np.arange(96) * 64 // 96)  # of each pixel along an axis
         shown = frame.data[1].z * np.outer(cells, cells)

@@ -68,10 +68,7 @@ def test_title_says_what_all_records_share() -> None:
     records[1] |= {"driver": "charm"}
     figure = comm_figure.figure_of(records, [values(1, 2, 3, 4)] * 2)
     assert tuple(figure.get_size_inches()) == (9, 4.4)
-    _, right = figure.axes
-    assert titles(right) == (SIZE, "ratio to a")
-    assert [set(line.get_ydata()) for line in right.lines if len({*line.get_ydata()}) == 1] == [{1}]
-    assert [box.get_label() for box in right.containers] == ["b"]
+    assert len(figure.axes) == 2
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["a", "b"]
     title, more = figure.get_suptitle().split("\n")

@@ -11,7 +11,7 @@ import pytest
 import support
 import test_demo
 from figure_faults import faults
-from test_study_report import Canned, strong_study, trials
+from test_study_report import Canned, factors_study, strong_study, trials
 
 import miniapps
 from miniapps import apps
@@ -27,8 +27,7 @@ from miniapps.workbench.study.figures import GAINS
 pytestmark = pytest.mark.usefixtures("few_resamples")
 PAGE = 9.0  # inches
 PROCESSOR = "Abacus, 4 cores"  # of records by hand
-RUNS = {  # words of a run, and what its figure says of the problem
-    "jacobi2d": ("jacobi2d --preset tiny", "size 101x83"),
+RUNS = {  # words of a run, and what its figure says of the problem; one of jacobi2d is `drawn_well`
     "stencil3d": ("stencil3d --preset tiny --time-tile 1", "size 53x43x41"),
     "leanmd": ("leanmd --preset tiny --pe-grid 2x1x1", "lattice 12x4x4"),
     "echo": ("echo --preset tiny", "size 8x6"),
@@ -105,15 +104,6 @@ def grains(sizes: int, drivers: int) -> Canned:
     return canned
 
 
-def factors() -> Canned:
-    """A study of over-decomposition."""
-    canned = Canned("odf")
-    canned.point("mpi", 2, trials(5))
-    for odf, mean in ((1, 8), (2, 4), (4, 6)):
-        canned.point("charm", 2, trials(mean), odf=odf)
-    return canned
-
-
 def weak() -> Canned:
     """A study of weak scaling, to more PEs than cores."""
     canned = Canned("weak")
@@ -125,7 +115,7 @@ def weak() -> Canned:
 STUDIES: dict[str, tuple[Canned, str, set[str]]] = {
     "strong": (strong_study(), "size 10x10", {"step-time", "speed-up", "efficiency", "parts"}),
     "weak": (weak(), "size 10x10 to 80x10", {"step-time", "speed-up", "efficiency", "parts"}),
-    "odf": (factors(), "size 10x10", {"odf", "parts"}),
+    "odf": (factors_study(), "size 10x10", {"odf", "parts"}),
     "lb": (balancing(), "size", {"gain", "parts"}),
     "many balancings": (many_balancings(), "size", {"gain", "parts"}),
     "granularity": (grains(12, 4), "size 4096x64 to 2x64", {"granularity", "parts"}),

@@ -41,7 +41,10 @@ def replayed(points: Any, title: str = "Loads of pic") -> Any:
 
 @pytest.mark.long
 def test_curves_of_a_replay_are_its_predictions() -> None:
-    """Catches seconds, a balancer's times under another name, and a bound that looks like one."""
+    """Catches seconds, a balancer's times under another name, and a bound that looks like one.
+
+    An ideal curve that is bent, and one number of PEs on a logarithmic axis.
+    """
     axes = replayed(POINTS)
     assert {name: at.tolist() for name, at in lines(axes)} == {
         "Greedy every 20": [[pes, pytest.approx(8 / pes)] for pes in (2, 4, 8)],
@@ -55,12 +58,6 @@ def test_curves_of_a_replay_are_its_predictions() -> None:
     assert_ticks_are_values(axes.figure)
     assert titles(axes) == ("PEs", "predicted time per step [ms]")
     assert [text_of(label) for label in axes.get_xticklabels()] == ["2", "4", "8"]
-
-
-@pytest.mark.long
-def test_axes_of_a_replay_on_several_pes_are_logarithmic() -> None:
-    """Catches an ideal curve that is bent, and one number of PEs on a logarithmic axis."""
-    axes = replayed(POINTS)
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert axes.xaxis.get_transform().base == 2
     two = replayed([one for one in POINTS if one["pes"] < 8])
@@ -144,8 +141,11 @@ CHECKED = {
 
 
 @pytest.mark.long
-def test_the_panels_of_a_check() -> None:
-    """Catches a table in another panel, one that is left out, an empty panel, and wrong axes."""
+def test_a_check() -> None:
+    """Catches a table in another panel, one that is left out, an empty panel, and wrong axes.
+
+    Published and predicted values exchanged, other intervals, and limits that cut.
+    """
     figure = model_figure.checked_figure(CHECKED)
     assert tuple(figure.get_size_inches()) == (10.4, 7.0)
     panels = laid_out(figure).axes
@@ -163,15 +163,6 @@ def test_the_panels_of_a_check() -> None:
             str(row.place) for row, _ in table
         ]
         assert rotations(axes) == {45}
-    assert_ticks_are_values(figure)
-
-
-@pytest.mark.long
-def test_values_of_a_check() -> None:
-    """Catches published and predicted values exchanged, other intervals, and limits that cut."""
-    figure = model_figure.checked_figure(CHECKED)
-    for axes in laid_out(figure).axes:
-        table = CHECKED[axes.get_title()]
         (bars,) = intervals(axes).values()
         published = [1e3 * row.published_s for row, _ in table]
         wanted = [(row.place, one, 0.9 * one, 1.1 * one)
@@ -186,6 +177,7 @@ def test_values_of_a_check() -> None:
         assert look == (9, 2, in_hex(COLOURS[1]))
         ends = [*(0.9 * one for one in published), *(1.1 * one for one in published), *predicted]
         assert axes.get_ylim() == pytest.approx((min(ends) / 1.25, max(ends) * 1.25), rel=1e-6)
+    assert_ticks_are_values(figure)
     (legend,) = figure.legends
     assert [text_of(text) for text in legend.get_texts()] == ["predicted", "published"]
 

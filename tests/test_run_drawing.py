@@ -398,9 +398,10 @@ def test_blocks_with_the_largest_load(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_many_steps_are_drawn_in_periods(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Catches a period that ends at another step."""
+    """Catches a period that ends at another step, and a PE to which a block moved within it."""
     monkeypatch.setattr(plots, "PERIODS", 3)
-    steps, edges, load, _ = plots._by_period(run_of([[1, 3, 5, 7]], count=2))
+    steps, edges, load, pe = plots._by_period(run_of([[1, 3, 5, 7]], [[0, 1, 1, 0]], count=2))
+    assert pe.tolist() == [[0, 1]]
     assert (steps.tolist(), edges.tolist(), load.tolist()) == ([0, 4, 8], [-0.5, 0.5], [[2, 6]])
 
 

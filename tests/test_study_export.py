@@ -128,20 +128,17 @@ def test_tidy_csv_has_a_row_for_each_run_that_counts() -> None:
         assert float(row["disturbed"]) == 0
 
 
-def test_seed_csv_has_the_seed_codes_columns() -> None:
-    """Mistake: another header than that code's readers look for, or a file that is not a table."""
+def test_seed_csv_adds_up() -> None:
+    """Mistake: rounds of several steps counted once, or each with the whole round's time.
+
+    Another header than that code's readers look for, and a run without a file.
+    """
     campaign = a_campaign()
     files = seed_csv(campaign)
     assert len(files) == len(runs_of(campaign)) + 1
     header = "Process,Iteration,Iteration Time,Communication Time,Computation Time"
     for name, text in files.items():
         assert name == "README.txt" or text.splitlines()[0] == header
-
-
-def test_seed_csv_adds_up() -> None:
-    """Mistake: rounds of several steps counted once, or each with the whole round's time."""
-    campaign = a_campaign(trials=1)
-    files = seed_csv(campaign)
     number = next(
         n for n, p in enumerate(campaign.head["points"]) if (p["driver"], p["pes"]) == ("mpi", 2)
     )
@@ -157,7 +154,7 @@ def test_seed_csv_adds_up() -> None:
     assert np.allclose(waited + computed, wall)
 
 
-def test_charm_has_no_communication_time_and_the_reason_is_given(tmp_path: Path) -> None:
+def test_charm_has_no_communication_time_and_the_reason_is_given() -> None:
     """Mistake: a number that looks like MPI's but holds other chares' computing, or a gap."""
     files = seed_csv(a_campaign(trials=1))
     charm = {name: rows_of(text) for name, text in files.items() if "-charm-" in name}

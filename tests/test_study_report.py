@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import html
-import io
 import json
 import math
 import re
 from collections.abc import Callable
-from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -136,25 +134,6 @@ def strong() -> Canned:
     return strong_study()
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The folder of the report of `strong_study`, written once, and what it printed."""
-    folder, said = tmp_path_factory.mktemp("report"), io.StringIO()
-    with redirect_stdout(said):
-        assert report.write(strong_study().write(folder / "my.jsonl"), None) == 0
-    return folder, said.getvalue()
-
-
-@pytest.fixture(scope="module")
-def page_alone(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The page of `strong_study`, written without files of figures, which take most of the time."""
-    folder = tmp_path_factory.mktemp("page")
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()):
-        patch.setattr(report, "FORMATS", ("svg",))
-        assert report.write(strong_study().write(folder / "my.jsonl"), None) == 0
-    return (folder / "my.html").read_text()
-
-
 @pytest.fixture
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw nothing, for tests that look at words only: a figure takes a fifth of a second."""
@@ -190,8 +169,7 @@ def grains() -> Canned:
     return canned
 
 
-@pytest.fixture
-def factors() -> Canned:
+def factors_study() -> Canned:
     """Steps of 5 ms under mpi; charm 8, 4, 6 ms with ODF 1, 2, 4."""
     canned = Canned("odf")
     canned.point("mpi", 2, trials(5))
@@ -241,9 +219,9 @@ def test_speedup_efficiency_karp_flatt(strong: Canned) -> None:
 
 
 @pytest.mark.long
-def test_a_configuration_has_one_name(balancing: Canned, factors: Canned) -> None:
+def test_a_configuration_has_one_name(balancing: Canned) -> None:
     """Catches "charm 2 x ODF 4, Greedy" on the terminal and "charm ODF 4 Greedy" in the report."""
-    for canned in (balancing, factors):
+    for canned in (factors_study(), balancing):
         campaign = canned.campaign()
         names = [result.configuration for result in analysis.results(campaign)]
         assert cells(titled(tables.tables(campaign), "All points"), "configuration") == names
@@ -251,8 +229,7 @@ def test_a_configuration_has_one_name(balancing: Canned, factors: Canned) -> Non
             in_words = f"{result.configuration}, {result.pe_count}"
             assert str(result.case) == in_words
             assert validation.label(campaign.head, position).startswith(in_words)
-    labels = ticks(figures.gain_figure(analysis.results(balancing.campaign())).axes[0].yaxis)
-    shown = " ".join(labels)
+    shown = " ".join(ticks(figures.gain_figure(analysis.results(campaign)).axes[0].yaxis))
     assert all(f"{name}, 2 PEs" in shown for name in names if "Greedy" in name)
 
 
@@ -409,7 +386,7 @@ def test_oversubscribed_is_no_gain() -> None:
     assert list(figures.figures(canned.campaign())) == ["parts"]
 
 
-def test_environment(strong: Canned) -> None:
+def test_environment(strong: Canned, balancing: Canned) -> None:
     """Catches a report that does not say where its numbers come from."""
     found = tables.tables(strong.campaign())
     said = dict(titled(found, MACHINE).rows)
@@ -423,12 +400,8 @@ def test_environment(strong: Canned) -> None:
     assert noise in said["noise"] and any(noise in note for note in found[0].notes)
     state = titled(found, "Final states")
     assert state.rows == (("size 10x10; 12 steps", "21", HASH, "one state"),)
-
-
-def test_first_balancing_is_named_where_it_was_asked_for(balancing: Canned) -> None:
-    """Catches a report that passes over it, and one of an older file that knows of none."""
+    assert "first load-balancing step" not in said  # where nobody asked for one
     campaign = balancing.campaign()
-    assert "first load-balancing step" not in dict(titled(tables.tables(campaign), MACHINE).rows)
     campaign.head["study"]["lb_first"] = 7
     said = dict(titled(tables.tables(campaign), MACHINE).rows)
     assert said["first load-balancing step"] == "before step 7"
@@ -549,46 +522,38 @@ def test_nothing_to_scale_is_not_drawn() -> None:
 
 
 @pytest.mark.slow
-def test_files_and_terminal(written: tuple[Path, str]) -> None:
-    """Catches a figure that is not written, and numbers that are not printed."""
-    folder, said = written
+def test_same_campaign_same_files(
+    strong: Canned, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Catches dates and random ids, a figure that is not written, numbers that are not printed."""
+    written = []
+    for folder in (tmp_path / "first", tmp_path / "second"):
+        folder.mkdir()
+        assert report.write(strong.write(folder / "my.jsonl"), None) == 0
+        written.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    first, second = written
+    assert first == second
     names = ("step-time", "speed-up", "efficiency", "parts")
     wanted = {f"my-{name}.{form}" for name in names for form in ("png", "svg", "pdf")}
-    assert {path.name for path in folder.iterdir()} == wanted | {"my.html", "my.jsonl"}
+    assert first.keys() == wanted | {"my.html", "my.jsonl"}
+    said = capsys.readouterr().out
     for text in ("Strong scaling", "Machine and versions", "0.571 [", "MPICH 5", "timed 11 times"):
         assert text in said
     assert "Dropped" not in said
 
 
-@pytest.mark.slow
-def test_same_campaign_same_files(
-    strong: Canned, written: tuple[Path, str], tmp_path: Path
-) -> None:
-    """Catches dates and random ids."""
-    report.write(strong.write(tmp_path / "my.jsonl"), None)
-    first, second = (
-        {path.name: path.read_bytes() for path in folder.iterdir()}
-        for folder in (written[0], tmp_path)
-    )
-    assert first == second
-
-
-@pytest.mark.slow
-def test_ids_of_figures_do_not_clash(page_alone: str) -> None:
-    """Catches a figure that uses the clip path, the marker or the glyph of another one."""
-    ids = re.findall(r'\bid="([^"]+)"', page_alone)
-    assert len(ids) == len(set(ids)) > 100
-    used = set(re.findall(r'href="#([^"]+)"', page_alone))
-    used |= set(re.findall(r"url\(#([^)]+)\)", page_alone))
-    assert used and used <= set(ids)
-
-
 @pytest.mark.long
-def test_figures_of_the_page_have_their_own_captions(page_alone: str) -> None:
-    """Catches a figure beside the caption of another one. An SVG names its texts in comments."""
+@pytest.mark.usefixtures("only_svg")
+def test_figures_of_the_page(strong: Canned, tmp_path: Path) -> None:
+    """Catches a figure beside the caption of another one, or that uses a glyph of another one.
+
+    An SVG names its texts in comments, and its clip paths, markers and glyphs by ids.
+    """
+    report.write(strong.write(tmp_path / "my.jsonl"), None)
+    page = (tmp_path / "my.html").read_text()
     labels = {"step-time": "time per step [ms]", "speed-up": "speed-up"}
     labels |= {"efficiency": "parallel efficiency", "parts": "a PE's time per step [ms]"}
-    parts = dict(re.findall(r'<figure id="figure-([\w-]+)"(.*?)</figure>', page_alone, re.DOTALL))
+    parts = dict(re.findall(r'<figure id="figure-([\w-]+)"(.*?)</figure>', page, re.DOTALL))
     assert parts.keys() == labels.keys()
     for name, part in parts.items():
         title, caption = figures.CAPTIONS[name]
@@ -596,6 +561,11 @@ def test_figures_of_the_page_have_their_own_captions(page_alone: str) -> None:
         assert f'aria-label="{title}"' in svg and f"<!-- {labels[name]} -->" in svg
         said = " ".join(re.sub("<[^>]*>", "", below).split())
         assert title in said and caption in said
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids)) > 100
+    used = set(re.findall(r'href="#([^"]+)"', page))
+    used |= set(re.findall(r"url\(#([^)]+)\)", page))
+    assert used and used <= set(ids)
 
 
 @pytest.mark.slow
@@ -769,13 +739,13 @@ def _check_figures(page: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("only_svg")
 def test_page_of_every_kind(
-    balancing: Canned, grains: Canned, factors: Canned, tmp_path: Path, browser_page: Show
+    balancing: Canned, grains: Canned, tmp_path: Path, browser_page: Show
 ) -> None:
     """Catches a kind of study whose page lacks its own figure, table or explanation."""
     wanted = (
         (balancing, "gain", "Gain of load balancing", "Gain, ideal gain, fraction achieved"),
         (grains, "granularity", "Granularity", "METG(50 %)"),
-        (factors, "odf", "Pairwise comparisons", "ODF"),
+        (factors_study(), "odf", "Pairwise comparisons", "ODF"),
     )
     for canned, figure, title, term in wanted:
         report.write(canned.write(tmp_path / f"{figure}.jsonl"), None)
