@@ -68,19 +68,17 @@ def test_notes_of_points(kind: str, points: Points, notes: list[str]) -> None:
 
 
 def test_rounds_are_compared_with_the_coarsest_clock() -> None:
-    """Catches runs of several starts that are judged by the best clock of any."""
+    """Catches runs of several starts that are judged by the best clock of any.
+
+    A round must take a hundred ticks.
+    """
     canned = study("strong", [(2, [20])])
     (record,) = (event["record"] for event in canned.events)
-    point, start, usual = canned.points[0], canned.start()[0], mean_round_s(record)
+    point, start, usual = canned.points[0], canned.start()[0], np.mean(record["rounds"]["wall_s"])
     for tick, short in ((usual / 99, True), (usual / 101, False)):
         events = [start, start | {"clock_tick_s": tick}, start]
         reason = validation.rejection_reason(Campaign(canned.head(), events), point, record)
         assert (reason is not None and "is too short for a clock" in reason) == short, reason
-
-
-def mean_round_s(record: dict[str, Any]) -> float:
-    """The mean length of a round, s."""
-    return float(np.mean(record["rounds"]["wall_s"]))
 
 
 def test_widths_are_those_of_mean_steps() -> None:
