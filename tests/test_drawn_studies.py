@@ -147,6 +147,7 @@ def test_times_per_step(
 ) -> None:
     """Catches another unit, error bars upside down, names of other lines, another ideal."""
     _, axes = read(scaling[kind], "step-time")
+    assert axes.get_xscale() == axes.get_yscale() == "log"  # on which the ideal is straight
     assert_intervals(axes, TIMES)
     assert_line(axes, "ideal", ideal)
 
@@ -156,6 +157,8 @@ def test_times_per_step(
 def test_speed_ups(kind: str, power: int, scaling: dict[str, dict[str, Any]]) -> None:
     """Catches a ratio upside down, also of its bounds, another base, a growth that is left out."""
     _, axes = read(scaling[kind], "speed-up", "scaled speed-up" if power else "")
+    assert axes.get_xscale() == axes.get_yscale() == "log"  # on which the ideal is straight
+    assert [text_of(label) for label in axes.get_xticklabels()] == ["1", "2", "4"]
     assert_intervals(axes, times(GAINS, power))
     assert_line(axes, "ideal", [(1, 1), (2, 2), (4, 4)])
 
@@ -202,6 +205,8 @@ def test_over_decomposition() -> None:
     canned.point("charm", 2, (3, 4, 8), odf=4)
     _, axes = drawn(canned, "odf")
     assert_intervals(axes, {"charm, 2 PEs": [(1, 9, 7, 12), (4, 5, 3, 8)]})
+    assert axes.get_xscale() == "log"
+    assert [text_of(label) for label in axes.get_xticklabels()] == ["1", "4"]
     assert_level(axes, "mpi, 2 PEs", 8)
     (band,) = axes.patches
     (_, low), (_, high) = band.get_bbox().get_points()
@@ -268,6 +273,7 @@ def test_granularity() -> None:
     ((x,), (y,)) = crosses[mpi.get_color()].get_data()
     assert y == 0.5 and 2.52 < x < 2.54
     assert "METG(50 %)" in names(axes).values()
+    assert_level(axes, "half of the best rate per PE", 0.5)
     (table,) = [table for table in tables(canned.campaign()) if table.title == "Granularity"]
     titled = [column.title for column in table.columns]
     column = [row[titled.index("step of a block [ms]")] for row in table.rows]

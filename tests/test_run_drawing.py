@@ -471,11 +471,12 @@ def test_events_of_a_trace() -> None:
 
 
 def test_activities_of_no_length_stay_in_order() -> None:
-    """Catches a balancing before the work that it waits for, and events that overlap."""
+    """Catches a balancing before the work that it waits for or of another step, and an overlap."""
     slices = [(0, 0, 0, PACK, 0.001, 0.001), (0, 0, 0, COMPUTE, 0.0, 0.001)]
-    run = traced(slices, [(0, 1, 0.001, 0.001, 0), (0, 1, 0.002, np.inf, 0)])
-    found = [(span.name, span.begin, span.end) for span in trace.spans(run, 0, 0.008)]
-    assert found == [
+    run = traced(slices, [(0, 1, 0.001, 0.001, 3), (0, 1, 0.002, np.inf, 0)])
+    spans = [*trace.spans(run, 0, 0.008)]
+    assert spans[2].args == {"step": 1, "came": 3}
+    assert [(span.name, span.begin, span.end) for span in spans] == [
         ("compute", 0, 0.001),
         ("pack", 0.001, 0.001),
         ("balance", 0.001, 0.001),
