@@ -177,7 +177,7 @@ def test_loads_and_times_of_steps(axes: list[Any]) -> None:
     np.testing.assert_allclose(time.lines[0].get_xydata(), np.transpose([STEPS, STEP_MS]))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_loads_and_places_of_blocks(axes: list[Any]) -> None:
     """Catches a load of a round for one of a step, rows or PEs exchanged, a move elsewhere."""
     _, load, _, blocks, homes, moves, *_ = axes
@@ -204,7 +204,7 @@ def test_loads_and_places_of_blocks(axes: list[Any]) -> None:
 # Animation ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_bars_of_an_animation() -> None:
     """Catches bars of rounds for those of steps, blocks that are stacked or named in another order.
 

@@ -137,7 +137,7 @@ def times(found: dict[str, list[tuple[float, ...]]], power: int) -> dict[str, An
     }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "ideal"),
     [("strong", [(1, 9), (2, 4.5), (4, 2.25)]), ("weak", [(1, 9), (2, 9), (4, 9)])],
@@ -172,7 +172,7 @@ def test_efficiencies(kind: str, power: int, scaling: dict[str, dict[str, Any]])
     assert_level(axes, "ideal", 1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_laws_are_those_of_their_lines() -> None:
     """Catches a law that is drawn in another line's colour, or over the wrong PEs.
 

@@ -337,7 +337,7 @@ def test_look_of_step_times() -> None:
     """Catches another width or colour, and a step beyond the axis without a word."""
     loads = np.ones((1, 20))
     loads[0, 3] = 40
-    axes = panel(plots._draw_step_times, run_of(loads))
+    axes = panel(plots._draw_step_times, run_of(loads, count=2))
     assert (axes.lines[0].get_linewidth(), axes.lines[0].get_color()) == (0.8, COLOURS[0])
     assert said(axes) == ["beyond the axis, up to 40 ms"]
     assert axes.get_ylim() == pytest.approx((0, 1.5))
@@ -471,16 +471,28 @@ def test_events_of_a_trace() -> None:
 
 
 def test_activities_of_no_length_stay_in_order() -> None:
-    """Catches a balancing before the work that it waits for or of another step, and an overlap."""
+    """Catches a balancing before the work that it waits for, and events that overlap."""
     slices = [(0, 0, 0, PACK, 0.001, 0.001), (0, 0, 0, COMPUTE, 0.0, 0.001)]
-    run = traced(slices, [(0, 1, 0.001, 0.001, 3), (0, 1, 0.002, np.inf, 0)])
-    spans = [*trace.spans(run, 0, 0.008)]
-    assert spans[2].args == {"step": 1, "came": 3}
-    assert [(span.name, span.begin, span.end) for span in spans] == [
+    run = traced(slices, [(0, 1, 0.001, 0.001, 0), (0, 1, 0.002, np.inf, 0)])
+    found = [(span.name, span.begin, span.end) for span in trace.spans(run, 0, 0.008)]
+    assert found == [
         ("compute", 0, 0.001),
         ("pack", 0.001, 0.001),
         ("balance", 0.001, 0.001),
         ("wait", 0.001, 0.008),
+    ]
+
+
+def test_activities_of_two_pes() -> None:
+    """Catches an activity of the other PE, or one that has another block's or step's name."""
+    slices = [(0, 1, 1, PACK, 0.001, 0.002), (1, 2, 2, COMPUTE, 0.0, 0.008)]
+    syncs = [(0, 7, 0.002, 0.008, 3)]
+    run = replace(by_hand(), slices=np.array(slices, SLICE), syncs=np.array(syncs, SYNC))
+    found = [[(span.name, span.args) for span in trace.spans(run, pe, 0.008)] for pe in (0, 1)]
+    pack = {"block": "block 1 (0, 1)", "step": 5}
+    assert found == [
+        [("wait", {}), ("pack", pack), ("balance", {"step": 7, "came": 3})],
+        [("compute", {"block": "block 2 (1, 0)", "step": 7})],
     ]
 
 
