@@ -297,7 +297,8 @@ def test_texts_of_an_animation(
         page.wait_for_selector(".bars path")
         assert page.evaluate(MISPLACED) == []
         assert is_the_same_in_dark(page)
-        assert 'content="width=device-width, initial-scale=1"' in path.read_text()
+        for words in ('content="width=device-width, initial-scale=1"', "max-width: 100%;"):
+            assert words in path.read_text()
         for width in (360, 1400):
             page.set_viewport_size({"width": width, "height": 780})
             page.wait_for_function(IS_AS_WIDE, arg=min(width, 1250))  # once it is drawn again
