@@ -120,7 +120,7 @@ def summary() -> str:
     repeated = sum(not one["alone"] for one in found.values())
     return (
         f"Of {tried} mutants, {caught} are caught by the file for which they were drawn, "
-        f"and {alone} of these ({alone / caught:.0%}) by no other; "
+        f"and {alone} of these ({100 * alone / caught:.0f} %) by no other; "
         f"{repeated} of {len(found)} files catch none alone."
     )
 
@@ -129,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Try mutants for files of tests, write the counts; returns the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("files", nargs="*", metavar="FILE", help="of tests; default: all")
-    parser.add_argument("--most", type=int, default=10, help="mutants for each file of tests")
+    parser.add_argument("--most", type=int, default=8, help="mutants for each file of tests")
     parser.add_argument("--reach", metavar="FILE", type=Path, help="what each test reaches")
     parser.add_argument("--processes", metavar="N", type=int, default=2, help="at once")
     options = parser.parse_args(arguments)
