@@ -20,7 +20,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-import pytest
 from mutation import numbers
 from mutation.files import ROOT, matching
 from mutation.numbers import Items, Reach
@@ -48,13 +47,8 @@ class Trials(numbers.Trials):
         self.chosen, self.most = files, most
         self.found = defaultdict[str, Counter[str]](Counter)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Try the mutants; ``found`` has the counts of each file."""
-        session.config.option.quick = True  # from here on: a test that starts a process is skipped
-        numbers.warm_up()
-        items = {item.nodeid: item for item in session.items}
-        reach = self.reach(items)
+    def try_mutants(self, items: Items, reach: Mapping[str, Reach]) -> None:
+        """Try mutants for each file of tests; ``found`` has the counts."""
         tests = {file_of(test) for test in reach}
         chosen = [
             file for file in sorted(tests) if not self.chosen or Path(file).name in self.chosen
@@ -67,7 +61,6 @@ class Trials(numbers.Trials):
             self.found[file].update(dict(zip(COUNTS, map(int, counts), strict=True)))
             if own and not other:
                 print(f"{file}: {own} alone: {mutant}", flush=True)
-        return True
 
 
 def sources() -> list[str]:

@@ -89,13 +89,16 @@ class Trials:
         session.config.option.quick = True  # from here on: a test that starts a process is skipped
         warm_up()
         items = {item.nodeid: item for item in session.items}
-        reach = self.reach(items)
+        self.try_mutants(items, self.reach(items))
+        return True
+
+    def try_mutants(self, items: Items, reach: Mapping[str, Reach]) -> None:
+        """Try each mutant by the tests that reach it, and tell `see` what killed it."""
         gc.freeze()
         try_one = partial(killer, items, reach)
         found = at_once(try_one, self.mutants, self.processes)
         for mutant, killed_by in zip(self.mutants, found, strict=True):
             self.see(mutant, killed_by)
-        return True
 
     def reach(self, items: Items) -> dict[str, Reach]:
         """What each test reaches that passes."""
