@@ -58,8 +58,7 @@ def names() -> list[str]:
 
     Raises InputError if a folder of apps does not exist, or if an app has a name that is taken.
     """
-    taken = {module.name: module.ispkg for module in pkgutil.iter_modules([HERE])}
-    taken |= dict.fromkeys(FOR_PROGRAMS, False)
+    taken = taken_names()
     found = {name for name, is_package in taken.items() if is_package and name not in PARTS}
     for folder in folders():
         require(Path(folder).is_dir(), APP_PATH, folder, "must be a folder with packages of apps")
@@ -69,6 +68,13 @@ def names() -> list[str]:
             found |= own
     _require_free(installed(), taken, "entry points", ENTRY_POINTS)
     return sorted(found | set(installed()))
+
+
+@cache  # a search of a folder takes half a millisecond
+def taken_names() -> Mapping[str, bool]:
+    """What no other app may be called, and whether it is a package here."""
+    here = {module.name: module.ispkg for module in pkgutil.iter_modules([HERE])}
+    return MappingProxyType(here | dict.fromkeys(FOR_PROGRAMS, False))
 
 
 def _require_free(
@@ -111,7 +117,7 @@ def _place(error: Exception) -> str:
     return f"{frame.filename}:{frame.lineno}: "
 
 
-@cache  # every block loads its app, and a search takes half a millisecond
+@cache  # every block loads its app
 def load(name: str) -> ModuleType:
     """Import one app.
 

@@ -53,6 +53,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    """Leave all else out of pytest's last collections, which took a second of each worker."""
+    gc.freeze()
+
+
 def _fixtures(item: pytest.Item) -> set[str]:
     """The names of the fixtures that a test has."""
     return set(item.fixturenames)  # type: ignore[attr-defined]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import keyword
 import os
-import pkgutil
 from pathlib import Path
 
 from miniapps import apps
@@ -35,9 +34,7 @@ def write(name: str, folder: Path) -> list[Path]:
     plain = name.isidentifier() and name.isascii() and name == name.lower()
     allowed = "must be a name of a Python package, in lower case"
     require(plain and not keyword.iskeyword(name), "NAME", name, allowed)
-    modules = (module.name for module in pkgutil.iter_modules([apps.HERE]))
-    taken = {*apps.names(), *modules, *apps.FOR_PROGRAMS}
-    require(name not in taken, "NAME", name, "is taken")
+    require(name not in {*apps.names(), *apps.taken_names()}, "NAME", name, "is taken")
     package = folder / name
     require(not os.path.lexists(package), "NAME", name, f"there is {package} already")
     try:
