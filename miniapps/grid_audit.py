@@ -64,15 +64,13 @@ class GridAudit(BaseAudit):
         return self._contribution(block, 0)
 
     def misstated(self, block: Any, pieces: Sequence[Piece]) -> int:
-        """The number of sampled cells that have other bits in the state, plus 1 for other cells."""
-        cells = cells_of(self._contribution(block, 0))
-        origin, end = zip(*self.layout.bounds(block.index), strict=True)
-        shape = tuple(high - low for low, high in zip(origin, end, strict=True))
-        if [(p.origin, p.values.shape, p.shape) for p in pieces] != [(origin, shape, self.size)]:
-            return 1 + len(cells)
-        at = np.unravel_index(cells["cell"], self.size)
-        stated = pieces[0].values[tuple(n - low for n, low in zip(at, origin, strict=True))]
-        return int(np.sum(stated.astype(float).view(np.int64) != cells["value"].view(np.int64)))
+        """The number of sampled cells that have other bits in the state, or are not there."""
+        bounds = self.layout.bounds(block.index)
+        return misstated(self.stated(block), pieces, bounds, self.size)
+
+    def stated(self, block: Any) -> Mapping[str, np.ndarray]:
+        """The block's cells of the sample, by the name of the piece that must state them."""
+        return {"u": self.rows(block, block.old, 0)}
 
     def _contribution(self, block: Any, reach: int) -> Contribution:
         """The block's cells up to ``reach`` cells away from the sample along each axis."""
@@ -158,6 +156,26 @@ class GridAudit(BaseAudit):
         right = start(self.problem, cells["cell"]).astype(kind)
         limit = SINE_ERROR * np.finfo(kind).eps if self.problem.initial == "mode" else 0.0
         return int(np.sum(~(np.abs(cells["value"] - right) <= limit)))
+
+
+def misstated(
+    rows: Mapping[str, np.ndarray], pieces: Sequence[Piece], bounds: Bounds, size: tuple[int, ...]
+) -> int:
+    """How many cells of a block have other bits in its pieces; all and 1 if pieces are others.
+
+    ``rows``: of `CELL`, by the name of the piece. ``bounds``: of the block. ``size``: of the grid.
+    """
+    origin = tuple(low for low, _ in bounds)
+    shape = tuple(high - low for low, high in bounds)
+    right = [(name, origin, shape, size) for name in rows]
+    if [(p.name, p.origin, p.values.shape, p.shape) for p in pieces] != right:
+        return 1 + sum(map(len, rows.values()))
+    wrong = 0
+    for piece, cells in zip(pieces, rows.values(), strict=True):
+        at = np.unravel_index(cells["cell"], size)
+        there = piece.values[tuple(n - low for n, low in zip(at, origin, strict=True))]
+        wrong += int(np.sum(there.astype(float).view(np.int64) != cells["value"].view(np.int64)))
+    return wrong
 
 
 def cells_of(measures: Mapping[str, Measure], name: str = "cells") -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -444,30 +445,45 @@ def test_a_block_without_pieces_that_misstates_something() -> None:
     assert found[audit.WORDS].value.shape == (0, state_hash.WORDS)
 
 
+def restated(piece: Piece) -> Iterator[Piece]:
+    """A piece with other values in one column, of other rows or cells, or of another name."""
+    for column in range(piece.values.shape[-1] if piece.ids is not None else 1):
+        changed = piece.values.copy()
+        part = changed[:, column] if piece.ids is not None else changed
+        part[:] = np.nextafter(part, np.inf)
+        yield piece._replace(values=changed)
+    if piece.ids is not None:
+        yield piece._replace(ids=np.roll(piece.ids, 1))
+    else:
+        yield piece._replace(name="other")
+        yield piece._replace(shape=(*piece.shape[:-1], piece.shape[-1] + 1))
+        yield piece._replace(origin=tuple(at + 1 for at in piece.origin))
+        yield piece._replace(values=piece.values[1:])
+
+
 @pytest.mark.parametrize(
     ("app", "values"),
     [
         ("jacobi2d", {"size": (12, 10), "time_tile": 1, "initial": "noise"}),
         ("pic", {"size": 10, "particles": 60}),
         ("leanmd", {"lattice": (3, 3, 3), "cutoff": 2.0}),
+        ("cg", {"size": (6, 5, 4)}),
+        ("transpose", {"size": (12,)}),
+        ("transpose", {"size": (6, 5, 4), "fft": True}),
+        ("amr", {"size": (9, 8), "refinement": (3, 3), "initial": "noise"}),
     ],
 )
-def test_every_column_of_a_state_is_compared(app: str, values: dict[str, Any]) -> None:
+def test_all_that_a_state_says_is_compared(app: str, values: dict[str, Any]) -> None:
     """Catches a state that is written with other positions, velocities or ids than the block's."""
     problem = APPS[app].Problem(**values)
     layout = support.layout_of(problem, (1,) * len(problem.shape))
     problem = problem.prepared(layout, "cpu")
-    ((_, index),) = layout.numbers
-    block = APPS[app].Block(problem, layout, index, Device())
+    block = APPS[app].Block(problem, layout, layout.indices()[0], Device())
     Engine([block]).setup()
     auditing = audit.audit_of(APPS[app], problem, layout, PLAN)
-    (piece,) = block.state()
-    assert auditing.misstated(block, [piece]) == 0
-    for column in range(piece.values.shape[-1] if piece.ids is not None else 1):
-        changed = piece.values.copy()
-        part = changed[:, column] if piece.ids is not None else changed
-        part[:] = np.nextafter(part, np.inf)
-        assert auditing.misstated(block, [piece._replace(values=changed)]) > 0, column
-    if piece.ids is not None:
-        others = piece._replace(ids=np.roll(piece.ids, 1))
-        assert auditing.misstated(block, [others]) > 0
+    pieces = block.state()
+    assert pieces and auditing.misstated(block, pieces) == 0
+    for n, piece in enumerate(pieces):
+        for other in restated(piece):
+            assert auditing.misstated(block, [*pieces[:n], other, *pieces[n + 1 :]]) > 0, other
+    assert pieces[0].ids is not None or auditing.misstated(block, pieces[1:]) > 0

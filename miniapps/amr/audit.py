@@ -19,7 +19,7 @@ from miniapps.amr.plain import REACH
 from miniapps.audit import BaseAudit, Contribution
 from miniapps.contract import JOIN, Check, Measure, Piece
 from miniapps.decomposition import Bounds
-from miniapps.grid_audit import Cell, GridAudit, cells_of, values_of
+from miniapps.grid_audit import Cell, GridAudit, cells_of, misstated, values_of
 
 BELOW = REACH + 1  # background points from one below a point, in which all that it needs lie
 NAMES = "values", "sums"
@@ -94,19 +94,9 @@ class Audit(BaseAudit):
         return Sample(self, self.problem.size, list(map(tuple, below.tolist())))
 
     def misstated(self, block: Any, pieces: Sequence[Piece]) -> int:
-        """The number of sampled points that have other numbers in the state, or its shape."""
-        sample, wrong = self.of[block.kind], 0
-        origin, end = zip(*block.bounds, strict=True)
-        shape = tuple(high - low for low, high in zip(origin, end, strict=True))
-        for name, piece in zip(NAMES, pieces, strict=True):
-            rows = sample.rows(block, getattr(block, name), 0)
-            stated = piece.name, piece.origin, piece.values.shape, piece.shape
-            if stated != (f"{name} of {block.kind}", origin, shape, sample.size):
-                return 1 + len(rows)
-            at = np.unravel_index(rows["cell"], sample.size)
-            there = tuple(n - low for n, low in zip(at, origin, strict=True))
-            wrong += int(np.count_nonzero(piece.values[there] != rows["value"]))
-        return wrong
+        """The number of sampled points that have other numbers in the state, or are not there."""
+        rows = {name: measure.value for name, measure in self._given(block, 0).items()}
+        return misstated(rows, pieces, block.bounds, self.of[block.kind].size)
 
     def validate(self, step: int, count: int, began: Found, ended: Found) -> list[Check]:
         """Compare the sample after a round, and the background's start at the first one."""

@@ -45,9 +45,9 @@ class CgAudit(GridAudit):
         """The same after the iteration."""
         return self._given(block)
 
-    def _contribution(self, block: Any, reach: int) -> Contribution:
-        """The block's points of the solution near the sample, as rows of `CELL`."""
-        return {"cells": Measure(JOIN, self.rows(block, block.vectors["x"], reach))}
+    def stated(self, block: Any) -> Mapping[str, np.ndarray]:
+        """The block's points of the solution in the sample, as rows of `CELL`."""
+        return {"x": self.rows(block, block.vectors["x"], 0)}
 
     def _given(self, block: Any) -> Contribution:
         """All vectors near the sample, and numbers: (1, 4)."""

@@ -9,13 +9,13 @@ rounding, after the transform back.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from miniapps.audit import BaseAudit, Contribution
-from miniapps.contract import JOIN, Check, Measure, Piece
+from miniapps.contract import JOIN, Check, Measure
 from miniapps.decomposition import Layout
 from miniapps.grid_audit import CELL, GridAudit, cells_of, values_of
 from miniapps.transpose import plain
@@ -47,23 +47,13 @@ class MatrixAudit(GridAudit):
         """The same after the step."""
         return self._given(block)
 
-    def misstated(self, block: Any, pieces: Sequence[Piece]) -> int:
-        """The number of sampled elements that have other bits in the state, or its shape."""
-        wrong = 0
-        for name, piece in zip("ab", pieces, strict=True):
-            rows = self.rows(block, getattr(block, name), 0)
-            j, i = np.unravel_index(rows["cell"], self.size)
-            low = block.bounds[0][0]
-            fits = piece.name == name and piece.shape == self.size and piece.origin == (low, 0)
-            if not fits or piece.values.shape != (block.bounds[0][1] - low, self.size[1]):
-                return 1 + len(rows)
-            stated = piece.values[j - low, i]
-            wrong += int(np.sum(stated.view(np.int64) != rows["value"].view(np.int64)))
-        return wrong
+    def stated(self, block: Any) -> Mapping[str, np.ndarray]:
+        """The block's elements of the sample: those of A and B, as rows of `CELL`."""
+        return {name: self.rows(block, getattr(block, name), 0) for name in "ab"}
 
     def _given(self, block: Any) -> Contribution:
-        """A and B of the sample, as rows of `CELL`."""
-        return {name: Measure(JOIN, self.rows(block, getattr(block, name), 0)) for name in "ab"}
+        """A and B of the sample."""
+        return {name: Measure(JOIN, rows) for name, rows in self.stated(block).items()}
 
     def validate(self, step: int, count: int, began: Found, ended: Found) -> list[Check]:
         """Compare the sample's bits after a step, and the start at the first one."""
@@ -106,9 +96,13 @@ class SpectrumAudit(GridAudit):
         return {"numbers": Measure("sum", found), **self._points(block)}
 
     def _points(self, block: Any) -> Contribution:
-        """The block's points of the sample: real and imaginary parts, as rows of `CELL`."""
-        parts = {"real": block.lines.real, "imaginary": block.lines.imag}
-        return {name: Measure(JOIN, self._rows(block, part)) for name, part in parts.items()}
+        """The block's points of the sample."""
+        return {name: Measure(JOIN, rows) for name, rows in self.stated(block).items()}
+
+    def stated(self, block: Any) -> Mapping[str, np.ndarray]:
+        """The block's points of the sample: imaginary and real parts, as rows of `CELL`."""
+        parts = {"imaginary": block.lines.imag, "real": block.lines.real}
+        return {name: self._rows(block, part) for name, part in parts.items()}
 
     def _rows(self, block: Any, part: np.ndarray) -> np.ndarray:
         """The block's points of the sample in a part of its field, as rows of `CELL`."""
@@ -119,19 +113,6 @@ class SpectrumAudit(GridAudit):
         rows["cell"] = np.ravel_multi_index(tuple(mine.T), self.size)
         rows["value"] = part[tuple((mine - low).T)]
         return rows
-
-    def misstated(self, block: Any, pieces: Sequence[Piece]) -> int:
-        """The number of sampled points that have other bits in the state, or its shape."""
-        wrong, low = 0, np.array([first for first, _ in block.bounds])
-        parts = {"imaginary": block.lines.imag, "real": block.lines.real}
-        for (name, part), piece in zip(parts.items(), pieces, strict=True):
-            rows = self._rows(block, part)
-            fits = piece.name == name and piece.origin == tuple(low) and piece.shape == self.size
-            if not fits or piece.values.shape != part.shape:
-                return 1 + len(rows)
-            at = np.array(np.unravel_index(rows["cell"], self.size)).T - low
-            wrong += _differ(piece.values[tuple(at.T)], rows["value"])
-        return wrong
 
     def validate(self, step: int, count: int, began: Found, ended: Found) -> list[Check]:
         """Compare the spectrum with sums over all points, and the points before and after."""
