@@ -17,17 +17,7 @@ from miniapps.amr import plain
 from miniapps.amr.layout import BACKGROUND, CORNERS, FACES, AmrLayout, refinement
 from miniapps.amr.problem import HASH, POINTS, ROW, WRONG, AmrProblem
 from miniapps.arrays import ghosted, realigned
-from miniapps.contract import (
-    Checkpoint,
-    Collect,
-    Edge,
-    Index,
-    Measure,
-    Peer,
-    Piece,
-    Post,
-    Saved,
-)
+from miniapps.contract import Checkpoint, Collect, Edge, Index, Measure, Peer, Piece, Post, Saved
 from miniapps.decomposition import Bounds
 from miniapps.devices.backend import Array, Device
 from miniapps.grid import noise, slabs

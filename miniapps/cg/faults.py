@@ -9,15 +9,7 @@ import numpy as np
 
 from miniapps.cg.block import COLOURS
 from miniapps.contract import AllReduce, Collect, Post
-from miniapps.faults import (
-    ACTED,
-    Fault,
-    catalogue,
-    fault,
-    off_in_its_last_bit,
-    skipping,
-    spoiling,
-)
+from miniapps.faults import ACTED, Fault, catalogue, fault, off_in_its_last_bit, skipping, spoiling
 from miniapps.kernels.exact_sum import rounded as rounded_sum
 from miniapps.kernels.halo.interface import box
 

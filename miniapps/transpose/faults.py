@@ -8,15 +8,7 @@ from typing import Any
 import numpy as np
 
 from miniapps.contract import Collect, Post
-from miniapps.faults import (
-    ACTED,
-    Fault,
-    catalogue,
-    fault,
-    off_in_its_last_bit,
-    skipping,
-    spoiling,
-)
+from miniapps.faults import ACTED, Fault, catalogue, fault, off_in_its_last_bit, skipping, spoiling
 
 BLOCK = "miniapps.transpose.block:TransposeBlock"
 PENCIL = "miniapps.transpose.pencils:PencilBlock"
