@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import accumulate, pairwise, product
 
 from miniapps.amr.plain import REACH
 from miniapps.contract import Edge, Index, Peer
@@ -48,20 +48,15 @@ class AmrLayout(Layout):
         return self.total_pes
 
     @cached_property
-    def cuts(self) -> list[tuple[list[int], list[int]]]:
+    def cuts(self) -> list[list[list[int]]]:
         """Per refinement and axis, the points at which its blocks begin, and the end."""
-        return [tuple(self._cuts(corner, axis) for axis in (0, 1)) for corner in self.corners]  # type: ignore[misc]
+        return [[self._cuts(corner, axis) for axis in (0, 1)] for corner in self.corners]
 
     def _cuts(self, corner: tuple[int, int], axis: int) -> list[int]:
-        points = self.fine_shape[axis]
-        layout = self if self.fine is None else self.fine
-        ends = [0]
-        for width in layout.widths(axis):
-            ends.append(ends[-1] + width)
         if self.fine is not None:
-            return ends
-        own = [(end - corner[axis]) * self.expand for end in ends]
-        return wide_enough(own, points)
+            return ends_of(self.fine, axis)
+        own = [(end - corner[axis]) * self.expand for end in self._ends[axis]]
+        return wide_enough(own, self.fine_shape[axis])
 
     def counts(self) -> dict[str, int]:
         """The number of blocks of the background, and of each refinement."""
@@ -120,13 +115,7 @@ class AmrLayout(Layout):
     @cached_property
     def _ends(self) -> list[list[int]]:
         """Per axis, the points at which blocks of the background begin, and the end."""
-        found = []
-        for axis in (0, 1):
-            ends = [0]
-            for width in self.widths(axis):
-                ends.append(ends[-1] + width)
-            found.append(ends)
-        return found
+        return [ends_of(self, axis) for axis in (0, 1)]
 
     def fine_neighbors(self, index: Index) -> dict[Edge, Peer]:
         """The neighbours of a block of a refinement in it, and the blocks that it begins from."""
@@ -182,6 +171,11 @@ class AmrLayout(Layout):
                     labels = self.label_below(index, below) + self.label_above(below, index)
                     allowed = f"a block may have less than {MOST_BESIDE} others above or below it"
                     require(max(labels) < MOST_BESIDE, "--refinement", self.fine_shape, allowed)
+
+
+def ends_of(layout: Layout, axis: int) -> list[int]:
+    """The points of an axis at which the blocks of a layout begin, and the end."""
+    return list(accumulate(layout.widths(axis), initial=0))
 
 
 def wide_enough(inner: Sequence[int], points: int) -> list[int]:
