@@ -15,6 +15,7 @@ from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
 from miniapps.grid import initial_field, projections, slabs
 from miniapps.kernel_user import KernelUser
+from miniapps.kernels.halo import beside
 from miniapps.kernels.halo.interface import Region, box
 from miniapps.kernels.jacobi2d.interface import Jacobi2dKernels
 from miniapps.kernels.stencil3d.interface import Stencil3dKernels
@@ -122,17 +123,8 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
 
     def _beside(self, edge: Edge, inside: bool) -> Region:
         """Own cells next to the face at ``edge``, or the ghosts beyond it."""
-        width = self.problem.time_tile
-        region: list[int] = []
-        for axis, side in enumerate(edge):
-            low, high = self.own[2 * axis], self.own[2 * axis + 1]
-            if side < 0:
-                region += [low, low + width] if inside else [low - width, low]
-            elif side > 0:
-                region += [high - width, high] if inside else [high, high + width]
-            else:
-                region += [low, high]
-        return tuple(region)
+        depth = self.problem.time_tile
+        return beside(self.own, edge, depth, 0 if inside else depth)
 
     def interior(self) -> Region:
         """Own cells that can be swept before any halo has arrived."""

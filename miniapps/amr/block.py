@@ -24,6 +24,7 @@ from miniapps.grid import noise, slabs
 from miniapps.kernel_user import KernelUser
 from miniapps.kernels.amr import REACH
 from miniapps.kernels.amr.interface import AmrKernels
+from miniapps.kernels.halo import beside
 from miniapps.kernels.halo.interface import Region, box
 from miniapps.kernels.state_hash import hash_cells
 
@@ -100,18 +101,9 @@ class Patch(KernelUser[AmrKernels]):
 
         Along the face only those that the stencil uses.
         """
-        region: list[int] = []
-        active = self.region(self.active())
-        for axis, side in enumerate(edge):
-            low, high = self.own[2 * axis], self.own[2 * axis + 1]
-            if side < 0:
-                region += [low - beyond, low - beyond + REACH]
-            elif side > 0:
-                region += [high - REACH + beyond, high + beyond]
-            else:
-                low = active[2 * axis]
-                region += [low, max(low, active[2 * axis + 1])]
-        return tuple(region)
+        x0, x1, y0, y1 = beside(self.own, edge, REACH, beyond)
+        first, end, left, right = self.region(self.active())
+        return (x0, x1, left, max(left, right)) if edge[0] else (first, max(first, end), y0, y1)
 
     def active(self) -> Bounds:
         """The points at which it applies the stencil: none of the whole grid's outermost layers."""

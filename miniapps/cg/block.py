@@ -30,6 +30,7 @@ from miniapps.grid import noise, slabs
 from miniapps.kernel_user import KernelUser
 from miniapps.kernels.cg.interface import CgKernels
 from miniapps.kernels.exact_sum import accumulator
+from miniapps.kernels.halo import beside
 from miniapps.kernels.halo.interface import Region, box
 
 Requests = Generator[Any, Any, Any]
@@ -99,16 +100,7 @@ class CgBlock(KernelUser[CgKernels]):
 
     def beside(self, edge: Edge, beyond: int) -> Region:
         """Its own points beside the face at ``edge``; or the ghosts, one layer ``beyond`` them."""
-        region: list[int] = []
-        for axis, side in enumerate(edge):
-            low, high = self.own[2 * axis], self.own[2 * axis + 1]
-            if side < 0:
-                region += [low - beyond, low - beyond + 1]
-            elif side > 0:
-                region += [high - 1 + beyond, high + beyond]
-            else:
-                region += [low, high]
-        return tuple(region)
+        return beside(self.own, edge, 1, beyond)
 
     @property
     def z(self) -> Array:
