@@ -26,7 +26,7 @@ from miniapps.workbench.lesson.submissions import Unfit, runtime_of
 from miniapps.workbench.run import batch
 from miniapps.workbench.study import options, slurm
 from miniapps.workbench.study.campaign import Campaign, object_of
-from miniapps.workbench.study.comm.claims import published_values
+from miniapps.workbench.study.options import published_values
 from miniapps.workbench.study.report import published_tables
 
 LONG = 10_000_000  # bytes

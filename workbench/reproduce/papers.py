@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from miniapps.communication.settings import Span
-from miniapps.parameters import InputError, require
+from miniapps.parameters import require
 from miniapps.workbench.run.shapes import (
     COUNT,
     FLAG,
@@ -26,8 +26,8 @@ from miniapps.workbench.run.shapes import (
     misfit,
     unknown,
 )
-from miniapps.workbench.study.comm.claims import published_values
-from miniapps.workbench.study.options import PAPERS, SHIPPED, table_of
+from miniapps.workbench.study.comm.claims import span_of
+from miniapps.workbench.study.options import PAPERS, SHIPPED, published_values, table_of
 
 RATIO, DIFFERENCE, GROWTH, EFFICIENCY = "ratio", "difference", "growth", "efficiency"
 RATIOS = "ratios"  # in place of published numbers: all ratios of the published values of two lines
@@ -228,7 +228,7 @@ def _claim(table: Mapping[str, Any], data: Mapping[str, Any]) -> Claim:
         of=table.get("of"),
         to=table.get("to"),
         take=take,
-        at=_span(table),
+        at=span_of(table, "at"),
         each=table.get("each", False),
         published=_found(table.get("published"), data),
         rule=rule,
@@ -237,14 +237,6 @@ def _claim(table: Mapping[str, Any], data: Mapping[str, Any]) -> Claim:
         reason=table.get("reason"),
         both=table.get("both", False),
     )
-
-
-def _span(table: Mapping[str, Any]) -> Span | None:
-    """The bytes or PEs of a claim. Raises InputError."""
-    try:
-        return Span.parse(table["at"]) if "at" in table else None
-    except ValueError as error:
-        raise InputError("at", table["at"], f"must be {error}") from None
 
 
 def _found(published: Any, data: Mapping[str, Any]) -> Any:

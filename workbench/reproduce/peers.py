@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 
 from miniapps.json_input import parsed
-from miniapps.parameters import InputError, contents, require
+from miniapps.parameters import InputError, require
 from miniapps.workbench import environment
 from miniapps.workbench.run.replaced import write_text
 from miniapps.workbench.run.shapes import OBJECT, POSITIVE, misfit
 from miniapps.workbench.study.comm.series import Line
-from miniapps.workbench.study.options import MOST_PUBLISHED
+from miniapps.workbench.study.options import json_of
 from miniapps.workbench.study.plan import Study
 
 STORED: Mapping[str, Any] = MappingProxyType({"settings": OBJECT, "ms": OBJECT})
@@ -145,11 +145,7 @@ def settings_of(head: Mapping[str, Any]) -> dict[str, Any]:
 
 def stored(path: Path, settings: Mapping[str, Any]) -> dict[int, list[float]]:
     """The times of a peer, ms per step, by PEs. Raises InputError if it had other settings."""
-    text = contents("peers", path, MOST_PUBLISHED)
-    try:
-        found = parsed(text)
-    except ValueError as error:
-        raise InputError("peers", path, f"is no JSON: {error}") from None
+    found = json_of("peers", path)
     wrong = misfit(found, STORED, "it")
     require(wrong is None, "peers", path, str(wrong))
     made = found["ms"]

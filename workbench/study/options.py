@@ -19,7 +19,7 @@ from typing import Any
 from miniapps import apps, drivers
 from miniapps.drivers.descriptor import Balancing
 from miniapps.drivers.hosts import hosts
-from miniapps.json_input import in_words
+from miniapps.json_input import in_words, parsed
 from miniapps.parameters import InputError, contents, integer, require
 from miniapps.workbench.arguments import SHARE, add_number, add_options, add_stall, typed
 from miniapps.workbench.run.spec import MOST_PES, WARMUP, RunSpec, requested
@@ -365,6 +365,23 @@ def table_of(path: Path) -> dict[str, Any]:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError("FILE.toml", path, f"is no TOML: {in_words(error)}") from None
+
+
+def json_of(option: str, path: Path) -> Any:
+    """The value of a JSON file. Raises InputError."""
+    text = contents(option, path, MOST_PUBLISHED)
+    try:
+        return parsed(text)
+    except ValueError as error:
+        raise InputError(option, path, f"is no JSON: {error}") from None
+
+
+def published_values(path: Path, option: str = "published") -> dict[str, Any]:
+    """The object in a JSON file, which names its source. Raises InputError."""
+    found = json_of(option, path)
+    named = isinstance(found, dict) and isinstance(found.get("source"), str)
+    require(named, option, path, "must be an object that names its source")
+    return dict(found)
 
 
 def words_of_file(path: Path, quick: bool) -> list[str]:

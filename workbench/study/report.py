@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from miniapps import apps
-from miniapps.json_input import parsed
-from miniapps.parameters import InputError, contents, printable, require
+from miniapps.parameters import printable, require
 from miniapps.workbench.exit_status import VALID, WRONG
 from miniapps.workbench.quoting import markup
 from miniapps.workbench.run.replaced import replacing, write_text
 from miniapps.workbench.run.writable import check_writable
 from miniapps.workbench.study.campaign import Campaign
-from miniapps.workbench.study.options import MOST_PUBLISHED
+from miniapps.workbench.study.options import published_values
 from miniapps.workbench.study.overlay import Overlay
 from miniapps.workbench.study.plan import KINDS
 from miniapps.workbench.study.provenance import (
@@ -95,13 +94,7 @@ def published_tables(path: Path) -> list[Table]:
     ``source`` is the title. The longest lists become the columns of one table, each object becomes
     a table with a row per key, and anything else becomes a note.
     """
-    text = contents("--published", path, MOST_PUBLISHED)
-    try:
-        found = parsed(text)
-    except ValueError as error:
-        raise InputError("--published", path, f"is no JSON: {error}") from None
-    has_source = isinstance(found, dict) and isinstance(found.get("source"), str)
-    require(has_source, "--published", path, "must be an object that names its source")
+    found = published_values(path, "--published")
     return list(_published(f"Published: {found.pop('source')}", found))
 
 

@@ -17,8 +17,7 @@ from typing import Any, Self
 from miniapps import communication, drivers
 from miniapps.communication.catalogue import ANATOMY, CATALOGUE, Benchmark
 from miniapps.communication.settings import Settings, Span
-from miniapps.json_input import parsed
-from miniapps.parameters import InputError, contents, require
+from miniapps.parameters import InputError, require
 from miniapps.workbench.comm.variants import DRIVER, LIBRARY, VALUES, in_words
 from miniapps.workbench.run.shapes import (
     COUNT,
@@ -30,7 +29,7 @@ from miniapps.workbench.run.shapes import (
     misfit,
     unknown,
 )
-from miniapps.workbench.study.options import COMM, MOST_PUBLISHED, table_of
+from miniapps.workbench.study.options import COMM, published_values, table_of
 
 FILE = "FILE.toml"
 QUICK, PAPER = "quick", "paper"
@@ -184,7 +183,7 @@ def _claims(path: Path, table: dict[str, Any]) -> Iterator[Claim]:
     given: dict[str, Any] = {name: table.get(name) for name in ("iterations", "warmups")}
     if "window" in table:
         given["window"] = table["window"]
-    settings = Settings(span=_span(table), trials=1, **given)
+    settings = Settings(span=span_of(table, "sizes"), trials=1, **given)
     settings.check()
     data = published_values(path.parent / table["published"]) if "published" in table else {}
     series = {line: _series(data, key) for line, key in table.get("series", {}).items()}
@@ -226,29 +225,12 @@ def _choices(table: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
     return choices
 
 
-def _span(table: Mapping[str, Any]) -> Span | None:
-    """The sizes of a table. Raises InputError."""
-    if "sizes" not in table:
-        return None
+def span_of(table: Mapping[str, Any], key: str) -> Span | None:
+    """The span under a key of a table; None if it has none. Raises InputError."""
     try:
-        return Span.parse(table["sizes"])
+        return Span.parse(table[key]) if key in table else None
     except ValueError as error:
-        raise InputError("sizes", table["sizes"], f"must be {error}") from None
-
-
-# Published values ---------------------------------------------------------------------------------
-
-
-def published_values(path: Path) -> dict[str, Any]:
-    """A JSON file with published values, which names its source. Raises InputError."""
-    text = contents("published", path, MOST_PUBLISHED)
-    try:
-        found = parsed(text)
-    except ValueError as error:
-        raise InputError("published", path, f"is no JSON: {error}") from None
-    named = isinstance(found, dict) and isinstance(found.get("source"), str)
-    require(named, "published", path, "must be an object that names its source")
-    return dict(found)
+        raise InputError(key, table[key], f"must be {error}") from None
 
 
 def _series(data: Mapping[str, Any], key: Any) -> dict[int, float]:
