@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from miniapps import communication
@@ -88,16 +88,11 @@ def _summary(result: Result) -> Iterator[str]:
         yield f"{text} (published {span(published)})" if published else text
 
 
-def brief(value: float) -> str:
-    """A number with three digits."""
-    return number(value, 3)
-
-
-def span(values: Sequence[float], shown: Callable[[float], str] = brief) -> str:
+def span(values: Sequence[float]) -> str:
     """The smallest and the largest of some values."""
     if not values:
         return NONE
-    low, high = shown(min(values)), shown(max(values))
+    low, high = number(min(values), 3), number(max(values), 3)
     return low if low == high else f"{low} to {high}"
 
 
