@@ -35,6 +35,8 @@ POINT = (
     "thread_level",
     "method",
 )
+# Of a line: its name, its unit, the values by size, and the published ones.
+Shown = tuple[str, str, Mapping[int, Interval], Mapping[int, float]]
 
 
 def tables(campaign: Campaign, found: Sequence[Result]) -> list[Table]:
@@ -123,35 +125,27 @@ def why_missing(campaign: Campaign, line: Mapping[str, Any]) -> str:
 
 def values_table(result: Result) -> Table:
     """The values of a claim, a row for each size, with the published ones."""
-    columns = [Column("bytes", numeric=True)]
-    cells: list[list[str]] = []
-    for line in result.lines:
-        columns.append(Column(f"{line.name} [{line.unit}]", numeric=True))
-        cells.append([_cell(line.values.get(size)) for size in result.sizes])
-        if line.published:
-            columns.append(Column(f"{line.name}, published", numeric=True))
-            cells.append([_published(line.published, size) for size in result.sizes])
-    return Table(f"{result.claim['title']}", tuple(columns), _rows(result, cells), _notes(result))
+    shown = [(one.name, f" [{one.unit}]", one.values, one.published) for one in result.lines]
+    return _by_size(result, str(result.claim["title"]), shown)
 
 
 def ratios_table(result: Result) -> Table:
     """The ratios of a claim's lines to the first one, with the published ones."""
     base, *others = result.lines
-    columns = [Column("bytes", numeric=True)]
-    cells: list[list[str]] = []
-    for line in others:
-        ratios, published = line.ratios(base), line.published_ratios(base)
-        columns.append(Column(line.name, numeric=True))
-        cells.append([_cell(ratios.get(size)) for size in result.sizes])
+    shown = [(line.name, "", line.ratios(base), line.published_ratios(base)) for line in others]
+    return _by_size(result, f"{result.claim['title']}: ratios to {base.name}", shown)
+
+
+def _by_size(result: Result, title: str, shown: Sequence[Shown]) -> Table:
+    titles, cells = ["bytes"], [list(map(str, result.sizes))]
+    for name, unit, values, published in shown:
+        titles.append(f"{name}{unit}")
+        cells.append([with_bounds(values[n]) if n in values else NONE for n in result.sizes])
         if published:
-            columns.append(Column(f"{line.name}, published", numeric=True))
-            cells.append([_published(published, size) for size in result.sizes])
-    title = f"{result.claim['title']}: ratios to {base.name}"
-    return Table(title, tuple(columns), _rows(result, cells), _notes(result))
-
-
-def _rows(result: Result, cells: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
-    return tuple(zip(map(str, result.sizes), *cells, strict=True))
+            titles.append(f"{name}, published")
+            cells.append([number(published[n]) if n in published else NONE for n in result.sizes])
+    columns = tuple(Column(each, numeric=True) for each in titles)
+    return Table(title, columns, tuple(zip(*cells, strict=True)), _notes(result))
 
 
 def _notes(result: Result) -> tuple[str, ...]:
@@ -164,14 +158,6 @@ def _notes(result: Result) -> tuple[str, ...]:
     if result.oversubscribed:
         notes.append(OVERSUBSCRIBED)
     return tuple(notes)
-
-
-def _cell(value: Interval | None) -> str:
-    return NONE if value is None else with_bounds(value)
-
-
-def _published(values: Mapping[int, float], size: int) -> str:
-    return number(values[size]) if size in values else NONE
 
 
 def points_table(campaign: Campaign) -> Table:
