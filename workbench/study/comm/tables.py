@@ -11,7 +11,7 @@ from miniapps.workbench.plural import counted
 from miniapps.workbench.quoting import csv_of
 from miniapps.workbench.study.campaign import Campaign
 from miniapps.workbench.study.cells import columns_of, distinct, number, with_bounds
-from miniapps.workbench.study.comm.plan import label
+from miniapps.workbench.study.comm.plan import POINT, label
 from miniapps.workbench.study.comm.series import Line, Result
 from miniapps.workbench.study.comm.written import comparisons_table, effects_table, pairs
 from miniapps.workbench.study.provenance import machine, noise_line
@@ -24,17 +24,7 @@ CSV = (
     *("claim", "line", "unit", "size", "trials", "value", "low", "high"),
     *("ratio", "ratio_low", "ratio_high", "published", "published_ratio"),
 )  # the columns, before those of the launch
-POINT = (
-    "benchmark",
-    "driver",
-    "library",
-    "pes",
-    "buffer",
-    "pickle",
-    "touch",
-    "thread_level",
-    "method",
-)
+LAUNCH = ("benchmark", "driver", "library", "pes", *(name for name in POINT if name != "window"))
 # Of a line: its name, its unit, the values by size, and the published ones.
 Shown = tuple[str, str, Mapping[int, Interval], Mapping[int, float]]
 
@@ -189,14 +179,14 @@ def environment_table(campaign: Campaign) -> Table:
 def csv_text(found: Sequence[Result]) -> str:
     """All values as comma-separated values, a row for each claim, line and size."""
     rows = [row for result in found for line in result.lines for row in _csv_rows(result, line)]
-    return csv_of(rows, [*CSV, *POINT])
+    return csv_of(rows, [*CSV, *LAUNCH])
 
 
 def _csv_rows(result: Result, line: Line) -> Iterator[dict[str, Any]]:
     base = result.lines[0]
     ratios, published = line.ratios(base), line.published_ratios(base)
     same: dict[str, Any] = {"claim": result.name, "line": line.name, "unit": line.unit}
-    same |= {name: line.point[name] for name in POINT}
+    same |= {name: line.point[name] for name in LAUNCH}
     for size, value in line.values.items():
         row = same | {"size": size, "trials": len(line.trials[size])}
         row |= _bounds("", "value", value) | {"published": line.published.get(size)}
