@@ -6,7 +6,7 @@ claims share it if they ask for the same. A launch of the anatomy measures sever
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -170,15 +170,6 @@ def label(head: Mapping[str, Any], number: int) -> str:
     if point["benchmark"] == ANATOMY.name:
         words.remove(point["buffer"])
     return f"{' '.join(words)}, {counted(point['pes'], 'rank')}"
-
-
-def listed(plan: Plan) -> Sequence[str]:
-    """A line for each claim and each thing that is left out."""
-    lines = []
-    for claim in plan.claims:
-        names = ", ".join(line["name"] for line in claim["lines"]) or "nothing"
-        lines.append(f"{claim['name']}: {claim['benchmark']}, {names}")
-    return [*lines, *(left_out_line(entry) for entry in plan.left_out)]
 
 
 def left_out_line(entry: Mapping[str, str]) -> str:
