@@ -5,13 +5,14 @@ Published values are dotted lines without markers, in the colour of the line tha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from miniapps.workbench.show.captions import fitted
 from miniapps.workbench.show.comm_figure import draw_over_sizes
 from miniapps.workbench.show.marks import styled
-from miniapps.workbench.study.comm.series import Line, Result
+from miniapps.workbench.study.comm.series import Result
 from miniapps.workbench.study.drawing import fitted_legend, new_figure, styles_of
 from miniapps.workbench.study.figures import LETTERS, STYLE
 from miniapps.workbench.study.statistics import Interval
@@ -36,12 +37,13 @@ def claim_figure(result: Result, machine: str) -> Any:
     figure, axes = new_figure(9.0 if others else 5.2, 4.6, 1, 2 if others else 1)
     looks = _looks(result)
     left = axes[0][0]
-    draw_over_sizes(left, [drawn for line in result.lines for drawn in _values(line)], looks)
+    values = [(line.name, line.values, line.published) for line in result.lines]
+    draw_over_sizes(left, _drawn(values), looks)
     left.set_ylabel("bandwidth [MB/s]" if base.unit == "MB/s" else "latency [us]")
     if others:
         right = axes[0][1]
-        ratios = [drawn for line in others for drawn in _ratios(line, base)]
-        draw_over_sizes(right, ratios, looks, 1)
+        ratios = [(line.name, line.ratios(base), line.published_ratios(base)) for line in others]
+        draw_over_sizes(right, _drawn(ratios), looks, 1)
         right.set_ylabel(f"ratio to {base.name}")
     fitted_legend(figure, *left.get_legend_handles_labels())
     pes = sorted({record["pes"] for line in result.lines for record in line.records})
@@ -78,22 +80,14 @@ def _published(name: str) -> str:
     return f"{name}, {PUBLISHED}"
 
 
-def _values(line: Line) -> list[Drawn]:
-    """A line, and what was published of it."""
-    return _with_published(line.name, line.values, line.published)
-
-
-def _ratios(line: Line, base: Line) -> list[Drawn]:
-    """The ratios of a line to another one, and of what was published."""
-    return _with_published(line.name, line.ratios(base), line.published_ratios(base))
-
-
-def _with_published(
-    name: str, found: Mapping[int, Interval], published: Mapping[int, float]
+def _drawn(
+    lines: Sequence[tuple[str, Mapping[int, Interval], Mapping[int, float]]],
 ) -> list[Drawn]:
-    drawn: list[Drawn] = [(name, list(found), list(found.values()))]
-    if published:
-        nan = float("nan")
-        values = [Interval(value, nan, nan) for value in published.values()]
-        drawn.append((_published(name), list(published), values))
+    """Names, values by size, and published ones, as lines to be drawn."""
+    drawn: list[Drawn] = []
+    for name, found, published in lines:
+        drawn.append((name, list(found), list(found.values())))
+        if published:
+            values = [Interval(value, math.nan, math.nan) for value in published.values()]
+            drawn.append((_published(name), list(published), values))
     return drawn
