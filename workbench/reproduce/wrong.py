@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from miniapps.contract import Check
 
 MUST_FAIL = "fails as it must: "
+Validate = Callable[..., list[Check]]
+
+
+def demanding(right: Validate, must: Sequence[str], may: Sequence[str]) -> Validate:
+    """A model's `validate`, by that of the right app: see `as_it_must_fail`."""
+    return lambda *run: as_it_must_fail(right(*run), must, may)
 
 
 def as_it_must_fail(

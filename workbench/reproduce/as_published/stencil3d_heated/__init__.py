@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from miniapps.contract import Check, Edge, Measure
+from miniapps.contract import Edge
 from miniapps.grid import HEATED
 from miniapps.stencil3d import Problem, reference
 from miniapps.stencil3d import validate as right
 from miniapps.stencil3d.block import StencilBlock
-from miniapps.workbench.reproduce.wrong import as_it_must_fail
+from miniapps.workbench.reproduce.wrong import demanding
 
 __all__ = ["Block", "Problem", "reference", "validate"]
-
-MAY = ("beyond bounds", "mode", "differs from reference")
 
 
 class Block(StencilBlock):
@@ -29,9 +27,6 @@ class Block(StencilBlock):
         super().fill_ghosts({edge: HEATED if min(edge) < 0 else came[edge] for edge in came})
 
 
-def validate(
-    problem: Problem, steps: int, measures: dict[str, Measure], state_hash: str
-) -> list[Check]:
-    """The right program's checks, of which those of the field must fail."""
-    checks = right(problem, steps, measures, state_hash)
-    return as_it_must_fail(checks, ("mode (0, 0, 0) error",), MAY)
+validate = demanding(
+    right, must=("mode (0, 0, 0) error",), may=("beyond bounds", "mode", "differs from reference")
+)
