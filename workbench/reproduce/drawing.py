@@ -57,8 +57,9 @@ def figure_of(found: Found) -> Any:
     figure, axes = new_figure(4.9 * count, height, 1, count)
     if lines:
         draw_values(axes[0][0], lines, bool(found.departures))
-        labelled = [one for part in figure.axes for one in _legend(part)]
-        fitted_legend(figure, [one for one, _ in labelled], [label for _, label in labelled])
+        legends = [part.get_legend_handles_labels() for part in figure.axes]
+        handles = [one for mine, _ in legends for one in mine]
+        fitted_legend(figure, handles, [one for _, mine in legends for one in mine])
     for place, (title, outcomes) in zip(axes[0][-len(claims) :], claims.items(), strict=False):
         draw_claims(place, outcomes, title)
     said = [f"{found.figure.source}, {found.figure.shows}: {found.figure.title}"]
@@ -66,11 +67,6 @@ def figure_of(found: Found) -> Any:
     said.append(f"measured on {machine_of(found.campaign)}")
     figure.suptitle(fitted(said, int(LETTERS * figure.get_figwidth())), fontsize=8)
     return figure
-
-
-def _legend(axes: Any) -> list[tuple[Any, str]]:
-    """The handles and labels of the lines of axes."""
-    return list(zip(*axes.get_legend_handles_labels(), strict=True))
 
 
 def drawn_lines(found: Found) -> Lines:
@@ -101,7 +97,9 @@ def of_parts(figure: Figure, measured: Mapping[str | None, Lines]) -> list[str |
 def draw_values(axes: Any, lines: Lines, smaller: bool) -> None:
     """Draw the measured and the published values of lines; ``smaller``: of another problem."""
     looks = styles_of(list(lines))
-    measured = [end for line in lines.values() if line.trials for end in _bounds(line)]
+    measured = [
+        end for line in lines.values() if line.trials for end in bounds_of([*line.values.values()])
+    ]
     published = [value for line in lines.values() for value in line.published.values()]
     unit = next(iter(lines.values())).unit
     what = "time per step [ms]" if unit == "ms" else f"value [{unit}]"
@@ -120,11 +118,6 @@ def draw_values(axes: Any, lines: Lines, smaller: bool) -> None:
         other.grid(visible=False)
         other.spines["right"].set_visible(True)
     _positions(axes, lines, unit)
-
-
-def _bounds(line: Line) -> tuple[float, float]:
-    """The smallest and the largest end of a line's intervals."""
-    return bounds_of([*line.values.values()])
 
 
 def are_apart(measured: Sequence[float], published: Sequence[float]) -> bool:
@@ -185,11 +178,9 @@ def draw_claims(axes: Any, outcomes: Sequence[Outcome], title: str) -> None:
         if one.agrees is not None:
             low, high = (min(max(end, ends[0]), ends[1]) for end in one.agrees)
             axes.barh(place, high - low, 0.7, low, color="#cfe3f5", zorder=0)
-        numbers = one.published if isinstance(one.published, list) else [one.published]
-        marks = [number for number in numbers if isinstance(number, int | float)]
-        axes.plot(marks, [place] * len(marks), "D", color="black", markerfacecolor="white")
-    look: dict[str, Any] = {"fmt": "o", "color": "#0072b2"}
-    axes.errorbar(middle, places, xerr=bars, **look)
+        marks = [place] * len(one.numbers)
+        axes.plot(one.numbers, marks, "D", color="black", markerfacecolor="white")
+    axes.errorbar(middle, places, xerr=bars, fmt="o", color="#0072b2")
     axes.axvline(1.0, color="black", linewidth=0.8, linestyle="--")
     axes.set_xlim(*ends)
     axes.set_yticks(places, [wrapped(_name(one), 34) for one in outcomes], fontsize=7)
@@ -209,12 +200,8 @@ def _name(one: Outcome) -> str:
 
 def _ends(outcomes: Sequence[Outcome], values: Sequence[Interval]) -> tuple[float, float]:
     """The ends of an axis for all values and limits."""
-    numbers = [1.0]
-    for value in values:
-        numbers += [end for end in (value.value, value.low, value.high) if math.isfinite(end)]
-    for one in outcomes:
-        found = one.published if isinstance(one.published, list) else [one.published]
-        limits = [*(one.agrees or ()), *found]
-        numbers += [end for end in limits if isinstance(end, int | float) and math.isfinite(end)]
+    ends = [end for value in values for end in (value.value, value.low, value.high)]
+    ends += [end for one in outcomes for end in (*(one.agrees or ()), *one.numbers)]
+    numbers = [1.0, *filter(math.isfinite, ends)]
     room = 0.08 * (max(numbers) - min(numbers)) or 0.1
     return min(numbers) - room, max(numbers) + room

@@ -200,7 +200,7 @@ def _by_pes(data: Mapping[str, Any], key: Any) -> dict[int, float]:
     middle. Raises InputError.
     """
     table = key if isinstance(key, dict) else {"PEs": data.get("PEs"), "ms": data.get(str(key))}
-    pes, values = (_list(_found(table.get(name), data)) for name in ("PEs", "ms"))
+    pes, values = (as_list(_found(table.get(name), data)) for name in ("PEs", "ms"))
     middle = [sum(one) / len(one) if _is_range(one) else one for one in values]
     fit = all(map(COUNT.fits, pes)) and all(map(POSITIVE.fits, middle))
     allowed = "must be a list in the published file, as long as its PEs"
@@ -208,7 +208,8 @@ def _by_pes(data: Mapping[str, Any], key: Any) -> dict[int, float]:
     return dict(zip(pes, middle, strict=True))
 
 
-def _list(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
+    """A list as it is, and of any other value one with it."""
     return value if isinstance(value, list) else [value]
 
 

@@ -29,6 +29,7 @@ from miniapps.workbench.reproduce.papers import (
     RATIOS,
     SAME,
     Claim,
+    as_list,
 )
 from miniapps.workbench.run.record import DISTURBED, disturbed
 from miniapps.workbench.study.comm.series import Line
@@ -71,16 +72,19 @@ class Outcome:
     @property
     def said(self) -> str:
         """The result in words."""
-        return f"{self.word}: {self.reason}" if self.word == OPEN else self.word + self._note
+        if self.word == OPEN:
+            return f"{self.word}: {self.reason}"
+        return f"{self.word} ({self.reason})" if self.reason else self.word
 
     @property
-    def _note(self) -> str:
-        return f" ({self.reason})" if self.reason else ""
+    def numbers(self) -> list[float]:
+        """The published numbers: one, the two ends of a range, or none."""
+        return [one for one in as_list(self.published) if isinstance(one, int | float)]
 
 
 def agreeing(published: Any, claim: Claim) -> Range | None:
     """The range of values that agree with a published number or range; None without a number."""
-    numbers = published if isinstance(published, list) else [published]
+    numbers = as_list(published)
     if not numbers or not all(isinstance(number, int | float) for number in numbers):
         return None
     if claim.rule == ABOVE:
@@ -128,7 +132,8 @@ def outcome(claim: Claim, lines: Mapping[str, Line], model: str | None = None) -
     if not at:
         return replace(plain, reason="nothing in its range was measured")
     values = measured(claim, mine, base, at)
-    made = replace(plain, values=values, unit=_unit(claim, mine), at=tuple(at))
+    unit = "" if claim.take in NEUTRAL else mine.unit
+    made = replace(plain, values=values, unit=unit, at=tuple(at))
     return _told(made, [*mine.records, *(base.records if base else ())], limits)
 
 
@@ -153,10 +158,6 @@ def _told(made: Outcome, records: Sequence[Mapping[str, Any]], limits: Range | N
         why = "one trial has no interval" if single else "the interval is on both sides of a limit"
         return replace(made, reason=f"{why}{count and f'; {count}'}")
     return replace(made, word=word, reason=count)
-
-
-def _unit(claim: Claim, line: Line) -> str:
-    return "" if claim.take in NEUTRAL else line.unit
 
 
 def _published(claim: Claim, lines: Mapping[str, Line]) -> Any:
