@@ -8,17 +8,7 @@ from typing import Any
 import numpy as np
 
 from miniapps.arrays import aligned_zeros, realigned
-from miniapps.contract import (
-    BlockMaker,
-    Checkpoint,
-    Collect,
-    Edge,
-    Index,
-    Measure,
-    Piece,
-    Post,
-    Saved,
-)
+from miniapps.contract import Checkpoint, Collect, Edge, Index, Measure, Piece, Post, Saved
 from miniapps.decomposition import Layout
 from miniapps.devices.backend import Array, Device
 from miniapps.kernel_user import KernelUser
@@ -124,6 +114,3 @@ class TransposeBlock(KernelUser[TransposeKernels]):
         right = n * j + i + s, (n * i + j) * s + s * (s - 1) / 2
         here = slice(first - self.low, end - self.low)
         return np.array([np.abs(x[here] - y).sum() for x, y in zip((a, b), right, strict=True)])
-
-
-_: BlockMaker = TransposeBlock  # mypy: it keeps the contract

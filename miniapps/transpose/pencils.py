@@ -9,17 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.contract import (
-    BlockMaker,
-    Checkpoint,
-    Collect,
-    Edge,
-    Index,
-    Measure,
-    Piece,
-    Post,
-    Saved,
-)
+from miniapps.contract import Checkpoint, Collect, Edge, Index, Measure, Piece, Post, Saved
 from miniapps.decomposition import Bounds, Layout, split
 from miniapps.devices.backend import Device
 from miniapps.grid import noise, slabs
@@ -184,6 +174,3 @@ def field(problem: TransposeProblem, bounds: Bounds) -> Lines:
         here = found[slab[0][0] - bounds[0][0] : slab[0][1] - bounds[0][0]]
         here.real, here.imag = noise(number) - 0.5, noise(number + 1) - 0.5
     return found
-
-
-_: BlockMaker = PencilBlock  # mypy: it keeps the contract
