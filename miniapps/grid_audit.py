@@ -72,6 +72,10 @@ class GridAudit(BaseAudit):
         """The block's cells of the sample, by the name of the piece that must state them."""
         return {"u": self.rows(block, block.old, 0)}
 
+    def given(self, block: Any) -> Contribution:
+        """What `stated` returns, as measures."""
+        return {name: Measure(JOIN, rows) for name, rows in self.stated(block).items()}
+
     def _contribution(self, block: Any, reach: int) -> Contribution:
         """The block's cells up to ``reach`` cells away from the sample along each axis."""
         rows = self.rows(block, block.old, reach)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from miniapps.audit import BaseAudit, Contribution
-from miniapps.contract import JOIN, Check, Measure
+from miniapps.contract import Check, Measure
 from miniapps.decomposition import Layout
 from miniapps.grid_audit import CELL, GridAudit, cells_of, values_of
 from miniapps.transpose import plain
@@ -41,19 +41,15 @@ class MatrixAudit(GridAudit):
 
     def begin(self, block: Any, step: int, count: int) -> Contribution:
         """The block's elements of the sample, and those across the diagonal."""
-        return self._given(block)
+        return self.given(block)
 
     def end(self, block: Any, step: int, count: int) -> Contribution:
         """The same after the step."""
-        return self._given(block)
+        return self.given(block)
 
     def stated(self, block: Any) -> Mapping[str, np.ndarray]:
         """The block's elements of the sample: those of A and B, as rows of `CELL`."""
         return {name: self.rows(block, getattr(block, name), 0) for name in "ab"}
-
-    def _given(self, block: Any) -> Contribution:
-        """A and B of the sample."""
-        return {name: Measure(JOIN, rows) for name, rows in self.stated(block).items()}
 
     def validate(self, step: int, count: int, began: Found, ended: Found) -> list[Check]:
         """Compare the sample's bits after a step, and the start at the first one."""
@@ -83,7 +79,7 @@ class SpectrumAudit(GridAudit):
         where = self.size, block.lines
         sums = np.array([plain.sum_of(wave, block.bounds, *where) for wave in self.waves])
         norm = np.array(np.vdot(block.lines, block.lines).real)
-        return {"sums": Measure("sum", sums), "square": Measure("sum", norm), **self._points(block)}
+        return {"sums": Measure("sum", sums), "square": Measure("sum", norm), **self.given(block)}
 
     def end(self, block: Any, step: int, count: int) -> Contribution:
         """The numbers of the spectrum that the block has, and its points of the sample."""
@@ -93,11 +89,7 @@ class SpectrumAudit(GridAudit):
             if all(low <= at < high for at, (low, high) in zip(rest, spans, strict=True)):
                 y, z = (at - low for at, (low, _) in zip(rest, spans, strict=True))
                 found[number] = block.spectrum[y, z, k], 1
-        return {"numbers": Measure("sum", found), **self._points(block)}
-
-    def _points(self, block: Any) -> Contribution:
-        """The block's points of the sample."""
-        return {name: Measure(JOIN, rows) for name, rows in self.stated(block).items()}
+        return {"numbers": Measure("sum", found), **self.given(block)}
 
     def stated(self, block: Any) -> Mapping[str, np.ndarray]:
         """The block's points of the sample: imaginary and real parts, as rows of `CELL`."""
