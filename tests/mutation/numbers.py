@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from types import CodeType
 from typing import Any, NamedTuple
@@ -38,14 +38,7 @@ LIBRARIES = (
     *("scipy.optimize", "scipy.stats"),
 )
 OPTIONS = (
-    "-q",
-    "-s",
-    "--tb=native",
-    "-p",
-    "no:cacheprovider",
-    "-p",
-    "no:xdist",
-    "--timeout=0",
+    *("-q", "-s", "--tb=native", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=0"),
     f"--rootdir={ROOT}",
 )
 UNREACHED = "no test reaches it"
@@ -150,8 +143,7 @@ def _noted(probes: Mapping[str, Probes], items: Sequence[pytest.Item]) -> str:
         for function, code in codes.items():
             program.change(file, function, code)
     items[0].config.pluginmanager.register(noted)
-    following = [*items[1:], None]
-    pairs = zip(items, following, strict=True)
+    pairs = pairwise([*items, None])
     return json.dumps({item.nodeid: noted.of(item, after) for item, after in pairs})
 
 
@@ -235,8 +227,7 @@ def killer(items: Items, reach: Mapping[str, Reach], mutant: Mutant) -> str:
 
 def _first_failure(mutant: Mutant, chosen: Sequence[pytest.Item]) -> str:
     program.change(mutant.file, mutant.function, mutant.code)
-    following = [*chosen[1:], None]
-    pairs = zip(chosen, following, strict=True)
+    pairs = pairwise([*chosen, None])
     return next((item.nodeid for item, after in pairs if not passes(item, after)), "")
 
 

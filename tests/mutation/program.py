@@ -59,11 +59,6 @@ def change(file: str, function: str, code: CodeType) -> None:
     found.__code__ = code
 
 
-def right_code(file: str, function: str) -> CodeType:
-    """The code of a function as it is."""
-    return _codes(file)[function]
-
-
 def getattr_of(module: ModuleType, function: str) -> Any:
     """A function of a module or of a class in it, without binding it to anything."""
     *classes, name = function.split(".")
@@ -126,12 +121,13 @@ def uncompiled(function: FunctionType) -> FunctionType:
     """A kernel as Python."""
     function.__globals__[TRUTH] = truth_of
     file = str(function.__code__.co_filename).removeprefix(f"{ROOT}/")
-    function.__code__ = _codes(file)[function.__name__]
+    function.__code__ = right_codes(file)[function.__name__]
     return function
 
 
 @cache
-def _codes(file: str) -> Mapping[str, CodeType]:
+def right_codes(file: str) -> Mapping[str, CodeType]:
+    """The code of each function of a file as it is."""
     tree = ast.parse((ROOT / file).read_text())
     return {".".join(names): compiled(file, names, node) for names, node in functions(tree)}
 

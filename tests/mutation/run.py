@@ -113,7 +113,7 @@ class Trials:
 
     def _limit(self, stage: str, function: str) -> float:
         """Seconds that a mutant of a function may take; the right one must give what is right."""
-        code = program.right_code(self.file, function)
+        code = program.right_codes(self.file)[function]
         by, how, seconds = self._found(stage, function, code, 1000.0)
         if by != SURVIVED:
             raise RuntimeError(f"{self.file}: {function}: the right program fails: {by} {how}")
