@@ -90,7 +90,7 @@ def off_in_its_last_bit(right: Any) -> Any:
             return [piece, *others]
         values = piece.values.copy()
         middle = tuple(n // 2 for n in values.shape)
-        values[middle] = np.nextafter(values[middle], 9.0)
+        values[middle] = np.nextafter(values[middle], np.inf)
         return [piece._replace(values=values), *others]
 
     return state
