@@ -37,6 +37,7 @@ from miniapps.workbench.study.campaign import VERSION, Campaign
 from miniapps.workbench.study.comm.claims import CLAIM_NAME, calls_of
 from miniapps.workbench.study.comm.libraries import TITLES, Library
 from miniapps.workbench.study.comm.plan import Plan, label
+from miniapps.workbench.study.revalidation import dropped
 from miniapps.workbench.study.runner import Policy, pinning
 
 Event = dict[str, Any]
@@ -129,9 +130,7 @@ class CommCampaign(Campaign):
             if event["event"] == "run":
                 reason = objection(head["points"][event["point"]], event["record"])
                 reason = reason or _repeated(kept, event) or _unchecked(kept, event)
-                if reason is not None:
-                    event = {key: value for key, value in event.items() if key != "record"}
-                    event |= {"event": "dropped", "reason": reason, "final": False}
+                event = dropped(event, reason) if reason else event
             kept.append(event)
         return kept
 
@@ -232,10 +231,8 @@ class CommRuns:
         settings = replace(spec.settings, seed=seed, no_check=checked)
         spec = replace(spec, settings=settings)
         launcher = library.launcher if library else None
-        runtime = [
-            *(pinning(spec, replace(self.policy, launcher=launcher))),
-            *(library.runtime if library else ()),
-        ]
+        runtime = [*pinning(spec, replace(self.policy, launcher=launcher))]
+        runtime += library.runtime if library else ()
         words = launch.command(spec, runtime, launcher)
         return spec, library.command(words) if library else words
 
@@ -245,9 +242,7 @@ class CommRuns:
 
     def shown(self, record: dict[str, Any]) -> str:
         """The first and the last value."""
-        sizes = record["sizes"]
-        name = record["benchmark"]
-        unit = unit_of(name)
+        sizes, unit = record["sizes"], unit_of(record["benchmark"])
         first, last = (next(values_of(record, size)) for size in (sizes[0], sizes[-1]))
         ends = f"{first:.4g} {unit} for {sizes[0]} B"
         return ends if len(sizes) == 1 else f"{ends}, {last:.4g} for {sizes[-1]} B"
