@@ -132,8 +132,7 @@ class SpectrumAudit(GridAudit):
 
 def _differ(found: np.ndarray, right: np.ndarray) -> int:
     """The number of values with other bits; also of those that nobody contributed."""
-    bits = (np.ascontiguousarray(values).view(np.int64) for values in (found, right))
-    first, second = bits
+    first, second = (np.ascontiguousarray(values).view(np.int64) for values in (found, right))
     return int(np.sum((first != second) | np.isnan(found)))
 
 

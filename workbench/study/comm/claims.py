@@ -125,9 +125,9 @@ class Wanted:
         require(words is None, FILE, path, str(words))
         require(table["kind"] == COMM, "kind", table["kind"], f"must be {COMM}")
         over: dict[str, Any] = {}
-        for name, asked in ((QUICK, quick), (PAPER, as_published)):
+        options = (QUICK, "--quick", quick), (PAPER, "--as-published", as_published)
+        for name, option, asked in options:
             if asked:
-                option = "--quick" if name == QUICK else "--as-published"
                 require(name in table, option, path, f"the file has no table [{name}]")
                 over = table[name]
         names = [claim["name"] for claim in table["claims"]]
