@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from miniapps.arrays import aligned_zeros, realigned
-from miniapps.contract import Checkpoint, Collect, Edge, Index, Measure, Piece, Post, Saved
+from miniapps.contract import Checkpoint, Collect, Index, Measure, Piece, Post, Saved
 from miniapps.decomposition import Layout
-from miniapps.devices.backend import Array, Device
+from miniapps.devices.backend import Device
 from miniapps.kernel_user import KernelUser
 from miniapps.kernels.transpose.interface import TransposeKernels
 from miniapps.transpose.problem import TransposeProblem
@@ -60,7 +60,9 @@ class TransposeBlock(KernelUser[TransposeKernels]):
 
     def step(self, count: int) -> Generator[Any, Any, bool]:
         """Send the others their rows, turn the own ones meanwhile, and add what comes."""
-        messages = self.device.messages(self._shapes(), np.float64)
+        own = self.high - self.low
+        shapes = {edge: (own, high - low) for edge, (low, high) in self.columns.items()}
+        messages = self.device.messages(shapes, np.float64)
         self.kernels.take(self.a, self.columns, messages)
         yield Post("rows", messages)
         self.kernels.turn(self.a, self.b, self.low)
@@ -68,11 +70,6 @@ class TransposeBlock(KernelUser[TransposeKernels]):
         self.kernels.add(self.b, self.columns, self.device.received(came))
         self.time += count
         return False
-
-    def _shapes(self) -> dict[Edge, tuple[int, int]]:
-        """The shape of each message: the block's columns, and the rows that the other one needs."""
-        own = self.high - self.low
-        return {edge: (own, high - low) for edge, (low, high) in self.columns.items()}
 
     def state(self) -> list[Piece]:
         """The block's columns of A and B."""
@@ -89,13 +86,10 @@ class TransposeBlock(KernelUser[TransposeKernels]):
     def resume(self, saved: Saved) -> Generator[Any, Any, None]:
         """Take up the columns of a checkpoint."""
         self.time = saved.step
-        self.a, self.b = (self._taken_up(saved, name) for name in "ab")
+        columns = (realigned(saved.cells(name, self.bounds)) for name in "ab")
+        self.a, self.b = map(self.device.to_device, columns)
         return
         yield  # makes this a generator; it sends no request
-
-    def _taken_up(self, saved: Saved, name: str) -> Array:
-        """The block's columns of a matrix in a checkpoint."""
-        return self.device.to_device(realigned(saved.cells(name, self.bounds)))
 
     def measure(self) -> dict[str, Measure]:
         """The sums of the differences of A and B from what they must be, and how many there are."""
