@@ -211,16 +211,16 @@ class Background(Patch):
         self.put(start(problem, self.bounds))
         self.ended = np.zeros((CORNERS, ROW), np.int64)  # what refinements have left here
         self.ended_norms = np.zeros(CORNERS)
-        # By corner: the points that blocks of the refinement begin from, and those that end here.
+        # By corner: the points that blocks of the refinement begin from, and who reports its end.
         self.given: list[dict[Edge, Region]] = [{} for _ in range(CORNERS)]
-        self.heir: list[list[Edge]] = [[] for _ in range(CORNERS)]
+        self.reporting: list[list[Edge]] = [[] for _ in range(CORNERS)]
         for edge, peer in self.neighbors.items():
             if peer.kind != BACKGROUND:
                 pairs = zip(layout.needed(peer.block), self.bounds, strict=True)
                 part = tuple((max(a, low), min(b, high)) for (a, b), (low, high) in pairs)
                 self.given[peer.block[0]][edge] = self.region(part)
                 if layout.under(peer.block)[0] == tuple(index):
-                    self.heir[peer.block[0]].append(edge)
+                    self.reporting[peer.block[0]].append(edge)
 
     def step(self, count: int) -> Requests:
         """Give a refinement that begins its values, sweep once, and hear from one that ends."""
@@ -229,7 +229,7 @@ class Background(Patch):
             yield Post("birth", self.births[born].pack(self.values))
         yield from self.sweep("halo")
         if ended is not None:
-            came = yield Collect("end", tuple(self.heir[ended]))
+            came = yield Collect("end", tuple(self.reporting[ended]))
             for message in self.device.received(came).values():
                 norm, *row = self.kernels.reported(message)
                 self.ended_norms[ended] += norm.view(np.float64)
