@@ -24,7 +24,7 @@ Put = Callable[[Lines, int, int, Lines, int], None]
 
 @dataclass(frozen=True)
 class Side:
-    """What blocks that exchange have of the axis that one of two kinds of lines does not go along.
+    """How blocks that exchange share an axis, while lines go along another one.
 
     ``own``: the block's part; ``others``: those of the others by edge; ``length``: of all.
     """
@@ -68,7 +68,7 @@ class PencilBlock(KernelUser[PencilKernels]):
         self.spectrum = np.zeros((self.y_of_x.wide, self.z_of_y.wide, self.x.length), complex)
 
     def _sides(self, layout: Layout, axis: int) -> tuple[Side, Side]:
-        """What blocks along an axis of the grid have of it, and of the next one when they have all.
+        """How blocks share an axis, and how they share the next one when lines go along this one.
 
         They exchange when lines along the next axis give way to lines along this one, and back.
         """
