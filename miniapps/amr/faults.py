@@ -63,11 +63,7 @@ def swept(block: Any) -> None:
 @fault(f"{KERNELS}:sweep")
 def not_scaled(right: Any) -> Any:
     """The stencil of a refinement is that of the background."""
-
-    def sweep(u: Any, new: Any, sums: Any, scale: int, *regions: Any) -> None:
-        right(u, new, sums, 1, *regions)
-
-    return sweep
+    return lambda u, new, sums, scale, *regions: right(u, new, sums, 1, *regions)
 
 
 @fault(f"{KERNELS}:sweep")
@@ -101,11 +97,7 @@ def last_row_left_out(right: Any) -> Any:
 @fault(f"{KERNELS}:sweep")
 def values_stay(right: Any) -> Any:
     """Values do not grow."""
-
-    def sweep(u: Any, new: Any, *rest: Any) -> None:
-        right(u.copy(), new, *rest)
-
-    return sweep
+    return lambda u, *rest: right(u.copy(), *rest)
 
 
 # Births and ends ---------------------------------------------------------------------------------

@@ -171,31 +171,19 @@ def residual_not_updated_alike(right: Any) -> Any:
 @fault(f"{KERNELS}:turn")
 def steepest_descent(right: Any) -> Any:
     """The direction is the residual: the search forgets the directions before."""
-
-    def turn(z: Any, p: Any, beta: float, *own: int) -> None:
-        right(z, p, 0.0, *own)
-
-    return turn
+    return lambda z, p, beta, *own: right(z, p, 0.0, *own)
 
 
 @fault(f"{KERNELS}:turn")
 def beta_off(right: Any) -> Any:
     """Beta is larger by 1e-6: directions are no longer conjugate."""
-
-    def turn(z: Any, p: Any, beta: float, *own: int) -> None:
-        right(z, p, beta * (1 + 1e-6), *own)
-
-    return turn
+    return lambda z, p, beta, *own: right(z, p, beta * (1 + 1e-6), *own)
 
 
 @fault(f"{KERNELS}:advance_pipelined", given={"pipelined": True})
 def pipelined_beta_off(right: Any) -> Any:
     """A pipelined iteration has a beta that is smaller by one percent."""
-
-    def advance(*arguments: Any) -> None:
-        right(*arguments[:8], 0.99 * arguments[8], *arguments[9:])
-
-    return advance
+    return lambda *given: right(*given[:8], 0.99 * given[8], *given[9:])
 
 
 # Preconditioner ----------------------------------------------------------------------------------
@@ -243,11 +231,7 @@ def ghosts_of_zero(right: Any) -> Any:
 @fault(f"{KERNELS}:relax", given=SGS)
 def relaxed_too_far(right: Any) -> Any:
     """Points are relaxed by 1e-9 too far: the preconditioner is another one, but symmetric."""
-
-    def relax(points: int, z: Any, r: Any, *where: int) -> None:
-        right(points, z, r * (1 + 1e-9), *where)
-
-    return relax
+    return lambda points, z, r, *where: right(points, z, r * (1 + 1e-9), *where)
 
 
 # Start, end and migration ------------------------------------------------------------------------
@@ -296,30 +280,27 @@ def tolerance_met_too_early(right: Any) -> Any:
     return test_tolerance
 
 
-@fault(f"{BLOCK}.__getstate__", migrating=True)
-def direction_lost(right: Any) -> Any:
-    """A migrating block begins anew: its direction is forgotten."""
+def migrating(right: Any, name: str, change: Callable[[Any], Any]) -> Any:
+    """What migrates of a block, with one vector changed."""
 
     def state_of(self: Any) -> dict[str, Any]:
         state = right(self)
-        vectors = dict(state["vectors"])
-        vectors["p"] = np.zeros_like(vectors["p"])
-        return state | {"vectors": vectors}
+        vectors = state["vectors"]
+        return state | {"vectors": vectors | {name: change(vectors[name])}}
 
     return state_of
+
+
+@fault(f"{BLOCK}.__getstate__", migrating=True)
+def direction_lost(right: Any) -> Any:
+    """A migrating block begins anew: its direction is forgotten."""
+    return migrating(right, "p", np.zeros_like)
 
 
 @fault(f"{BLOCK}.__getstate__", migrating=True)
 def migrates_in_single_precision(right: Any) -> Any:
     """A migrating block's residual is rounded to float32."""
-
-    def state_of(self: Any) -> dict[str, Any]:
-        state = right(self)
-        vectors = dict(state["vectors"])
-        vectors["r"] = vectors["r"].astype(np.float32).astype(float)
-        return state | {"vectors": vectors}
-
-    return state_of
+    return migrating(right, "r", lambda r: r.astype(np.float32).astype(float))
 
 
 FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

@@ -27,6 +27,7 @@ def adding(change: Callable[[np.ndarray, np.ndarray], None]) -> Any:
 
     def add(b: Any, columns: Any, came: Any) -> None:
         for edge, (low, high) in columns.items():
+            ACTED.now()
             change(b[:, low:high], came[edge])
 
     return add
@@ -37,7 +38,6 @@ def not_transposed(right: Any) -> Any:
     """What comes from other blocks is added as it is."""
 
     def put(b: np.ndarray, came: np.ndarray) -> None:
-        ACTED.now()
         b += came.reshape(b.shape)
 
     return adding(put)
@@ -48,7 +48,6 @@ def b_replaced(right: Any) -> Any:
     """What comes from other blocks replaces what is in B."""
 
     def put(b: np.ndarray, came: np.ndarray) -> None:
-        ACTED.now()
         b[...] = came.T
 
     return adding(put)
@@ -194,21 +193,13 @@ def divided_on_the_way(right: Any) -> Any:
 @fault(f"{LINES}:transform", given=FFT)
 def other_sign(right: Any) -> Any:
     """The sign of the exponents is the other one, forward and back."""
-
-    def transform(lines: Any, back: bool) -> Any:
-        return right(lines.conj(), back).conj()
-
-    return transform
+    return lambda lines, back: right(lines.conj(), back).conj()
 
 
 @fault(f"{LINES}:transform", given=FFT)
 def in_single_precision(right: Any) -> Any:
     """Lines are transformed in single precision."""
-
-    def transform(lines: Any, back: bool) -> Any:
-        return right(lines.astype(np.complex64), back).astype(complex)
-
-    return transform
+    return lambda lines, back: right(lines.astype(np.complex64), back).astype(complex)
 
 
 @fault(f"{LINES}:transform", given=FFT)
