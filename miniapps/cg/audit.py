@@ -18,11 +18,10 @@ from miniapps.audit import BaseAudit, Contribution
 from miniapps.cg import plain
 from miniapps.contract import JOIN, Check, Measure
 from miniapps.decomposition import Layout
-from miniapps.grid_audit import GridAudit, cells_of, values_of
+from miniapps.grid_audit import Cell, GridAudit, cells_of, values_of
 
 NUMBERS = "rz", "rz_before", "alpha", "beta"
 PIPELINED = "xrpqswz"
-Cell = tuple[int, ...]
 Found = Mapping[str, Measure]
 
 
@@ -34,8 +33,7 @@ class CgAudit(GridAudit):
         self.size, self.wraps = problem.size, False
         self.cells = [self.drawn(bool(n % 2)) for n in range(samples)]
         if problem.preconditioner != "none":  # some are of the last colour
-            even = [tuple(at - at % 2 for at in cell) for cell in self.cells[::4]]
-            self.cells[::4] = even
+            self.cells[::4] = [tuple(at - at % 2 for at in cell) for cell in self.cells[::4]]
 
     def begin(self, block: Any, step: int, count: int) -> Contribution:
         """The block's part of the patches from which the sample follows, and its numbers."""

@@ -27,7 +27,6 @@ WAVES = 4  # of the spectrum that are computed again: each passes over all point
 WAVE, BACK = 1.0, 1.0
 
 Found = Mapping[str, Measure]
-Cell = tuple[int, ...]
 
 
 class MatrixAudit(GridAudit):
