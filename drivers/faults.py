@@ -8,7 +8,6 @@ import numpy as np
 
 from miniapps.faults import ACTED, Fault, catalogue, fault
 
-TRANSPORT = "miniapps.drivers.engine:Transport"
 INBOX = "miniapps.drivers.inbox:Inbox"
 
 

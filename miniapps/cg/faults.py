@@ -14,7 +14,6 @@ from miniapps.kernels.exact_sum import rounded as rounded_sum
 from miniapps.kernels.halo.interface import box
 
 BLOCK = "miniapps.cg.block:CgBlock"
-PIPELINED = "miniapps.cg.pipelined:PipelinedBlock"
 KERNELS = "miniapps.kernels.cg.cpu"
 FEW = {"size": (7, 6, 5), "steps": 6, "warmup": 1}
 SGS = {"preconditioner": "sgs"}

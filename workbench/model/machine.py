@@ -20,7 +20,6 @@ from miniapps.workbench.study.statistics import Interval
 
 SHIPPED = Path(__file__).parent / "machines"
 LEVEL_WIDTH = 2 * 2.5758  # of a 99 % interval, in standard deviations
-UNKNOWN_FACTOR = 2.0  # how far a cost without an interval may be off, either way
 BLOCK, LATENCY, LATENCY_HOSTS = "block_s", "latency_s", "latency_hosts_s"
 WHERE = ("inside", "between", "hosts")  # the same PE; another PE of the host; another host
 MESSAGE = MappingProxyType({where: f"message_{where}_s" for where in WHERE})

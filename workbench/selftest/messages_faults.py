@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.contract import EXACT, AllReduce, Collect, CollectSum, Post, PostSum
+from miniapps.contract import EXACT, AllReduce, Collect, Post, PostSum
 from miniapps.devices.messages import packed
 from miniapps.drivers.reduction import packed_value, result_of
 from miniapps.faults import ACTED, Fault, catalogue, fault, rounded
 
 RESUME = "miniapps.drivers.timing:Stepper.resume"
 AT = 8  # the number of the block's Post or Collect that is wrong
-POSTS, ANSWERS = (Post, PostSum), (Collect, CollectSum)
+POSTS = Post, PostSum
 Messages = dict[Any, np.ndarray]
 
 
