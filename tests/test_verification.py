@@ -29,6 +29,16 @@ def test_the_readme_has_as_many_faults_as_the_page() -> None:
         assert [shown] == re.findall(there, page)
 
 
+def test_the_tests_that_saw_faults_of_numbers_exist() -> None:
+    """Catches results that name a test which was renamed or deleted since."""
+    rows = map(json.loads, verification.SELFTEST.read_text().splitlines())
+    seen = {row["caught"] for row in rows if row["caught"].startswith("test_")}
+    named = {tuple(re.split(r"::|\[", caught)[:2]) for caught in seen}
+    texts = {file: (support.ROOT / "tests" / file).read_text() for file, _ in named}
+    assert len(named) > 100
+    assert [f"{file}::{name}" for file, name in named if f"def {name}(" not in texts[file]] == []
+
+
 def test_trials_beside_a_wrong_program_do_not_count() -> None:
     """Catches faults that count as caught where the right program fails too."""
     trial = {"preset": "small", "app": "a", "driver": "d", "acted": True, "caught": "ends: slow"}
