@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 
 from miniapps import apps
-from miniapps.json_input import parsed_object
-from miniapps.parameters import contents
 from miniapps.pic.distribution import Distribution
 from miniapps.workbench.model.formula import Counts, Situation, counts
 from miniapps.workbench.model.machine import BLOCK, Machine, driver
 from miniapps.workbench.model.runtimes import movable, ranks
 from miniapps.workbench.run.cases import Case
-from miniapps.workbench.study.options import MOST_PUBLISHED, SHIPPED
+from miniapps.workbench.study.options import SHIPPED, published_values
 
 MS, S = 1e-3, 1.0
 CELLS, PER_STEP = "kernel.jacobi2d.cells", driver(ranks(), BLOCK)
@@ -67,8 +65,7 @@ class Published:
 @cache
 def published(name: str) -> dict[str, Any]:
     """The contents of a file with published values. Raises InputError."""
-    path = Path(SHIPPED) / "published" / f"{name}.json"
-    return parsed_object(contents("published", path, MOST_PUBLISHED))
+    return published_values(Path(SHIPPED) / "published" / f"{name}.json")
 
 
 def _row(
