@@ -29,6 +29,7 @@ MOST_SAMPLES = 10_000
 MASK = (1 << 64) - 1
 
 Contribution = dict[str, Measure]
+Found = Mapping[str, Measure]  # the contributions of all blocks, combined
 
 
 class BaseAudit:
@@ -67,13 +68,11 @@ class BaseAudit:
         """
         return 0
 
-    def validate_setup(self, found: Mapping[str, Measure]) -> list[Check]:
+    def validate_setup(self, found: Found) -> list[Check]:
         """Validate the setup by the contributions of all blocks; called first."""
         return []
 
-    def validate(
-        self, step: int, count: int, began: Mapping[str, Measure], ended: Mapping[str, Measure]
-    ) -> list[Check]:
+    def validate(self, step: int, count: int, began: Found, ended: Found) -> list[Check]:
         """Validate a round by the contributions of all blocks; the round at step 0 also the start.
 
         Every audited round gives the same names of checks; the run reports the worst of each name.
@@ -81,7 +80,7 @@ class BaseAudit:
         return []
 
     def validate_results(
-        self, steps: int, measures: Mapping[str, Measure], results: Mapping[str, Any]
+        self, steps: int, measures: Found, results: Mapping[str, Any]
     ) -> list[Check]:
         """Validate the final measures and the app's entries of the record after ``steps`` steps."""
         return []
@@ -169,7 +168,7 @@ def checks_of(
     rounds: list[AuditedRound],
     asked: int,
     steps: int,
-    measures: Mapping[str, Measure],
+    measures: Found,
     state_hash: str,
 ) -> list[Check]:
     """The checks of an audited run that has made ``steps`` of the steps it was ``asked`` for.

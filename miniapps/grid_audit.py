@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.audit import BaseAudit, Contribution
+from miniapps.audit import BaseAudit, Contribution, Found
 from miniapps.contract import JOIN, Check, Measure, Piece
 from miniapps.decomposition import Bounds, Layout
 from miniapps.grid_reference import BEYOND, mean, start
@@ -118,9 +118,7 @@ class GridAudit(BaseAudit):
         part["value"] = values
         return part.reshape(-1)
 
-    def validate(
-        self, step: int, count: int, began: Mapping[str, Measure], ended: Mapping[str, Measure]
-    ) -> list[Check]:
+    def validate(self, step: int, count: int, began: Found, ended: Found) -> list[Check]:
         """Compare the sample's bits after a round, and the values before the first one."""
         before, after = cells_of(began), cells_of(ended)
         numbers = np.array([np.ravel_multi_index(cell, self.size) for cell in self.cells])
@@ -182,7 +180,7 @@ def misstated(
     return wrong
 
 
-def cells_of(measures: Mapping[str, Measure], name: str = "cells") -> np.ndarray:
+def cells_of(measures: Found, name: str = "cells") -> np.ndarray:
     """The contributed cells of one name by rising number, each once."""
     cells = measures[name].value if name in measures else np.empty(0, CELL)
     return cells[np.unique(cells["cell"], return_index=True)[1]]

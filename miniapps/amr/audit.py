@@ -8,7 +8,7 @@ points are beside a cut between blocks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,14 +16,13 @@ import numpy as np
 from miniapps.amr import plain
 from miniapps.amr.layout import BACKGROUND, AmrLayout, refinement
 from miniapps.amr.plain import REACH
-from miniapps.audit import BaseAudit, Contribution
+from miniapps.audit import BaseAudit, Contribution, Found
 from miniapps.contract import JOIN, Check, Measure, Piece
 from miniapps.decomposition import Bounds
 from miniapps.grid_audit import Cell, GridAudit, cells_of, misstated, values_of
 
 BELOW = REACH + 1  # background points from one below a point, in which all that it needs lie
 NAMES = "values", "sums"
-Found = Mapping[str, Measure]
 
 
 class Sample(GridAudit):

@@ -15,12 +15,13 @@ PATCH, BACKGROUND, REFINEMENT = (
     f"miniapps.amr.block:{name}" for name in ("Patch", "Background", "Refinement")
 )
 KERNELS = "miniapps.kernels.amr.cpu"
-FEW = {
-    "size": (17, 14), "refinement": (6, 5), "level": 1, "period": 2, "duration": 1,
-    "sub_iterations": 2, "steps": 6, "warmup": 1,
-}  # fmt: skip
-LARGER = FEW | {"size": (900, 800), "refinement": (200, 150), "initial": "noise"}  # no reference
-PROBLEMS = {"tiny": FEW, "small": LARGER, "large": LARGER}
+FEW = {"period": 2, "duration": 1, "sub_iterations": 2, "steps": 6, "warmup": 1}
+NOISE = FEW | {"initial": "noise"}
+PROBLEMS = {
+    "tiny": FEW | {"size": (17, 14), "refinement": (6, 5), "level": 1},
+    "small": NOISE | {"size": (900, 800), "refinement": (200, 150)},  # no reference
+    "large": NOISE,
+}
 UNSEEN = {"amr: last bit off": "the last bit of one of many values, at the end"}
 
 

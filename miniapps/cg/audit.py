@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.audit import BaseAudit, Contribution
+from miniapps.audit import BaseAudit, Contribution, Found
 from miniapps.cg import plain
 from miniapps.contract import JOIN, Check, Measure
 from miniapps.decomposition import Layout
@@ -22,7 +22,6 @@ from miniapps.grid_audit import Cell, GridAudit, cells_of, values_of
 
 NUMBERS = "rz", "rz_before", "alpha", "beta"
 PIPELINED = "xrpqswz"
-Found = Mapping[str, Measure]
 
 
 class CgAudit(GridAudit):

@@ -17,8 +17,8 @@ BLOCK = "miniapps.cg.block:CgBlock"
 KERNELS = "miniapps.kernels.cg.cpu"
 FEW = {"size": (7, 6, 5), "steps": 6, "warmup": 1}
 SGS = {"preconditioner": "sgs"}
-LARGER = {"size": (64, 64, 64), "solution": "noise"}
-PROBLEMS = {"tiny": FEW, "small": LARGER, "large": LARGER}
+NOISE = {"solution": "noise"}
+PROBLEMS = {"tiny": FEW, "small": NOISE | {"size": (64, 64, 64)}, "large": NOISE}
 UNSEEN = {
     "cg: last bit off": "the last bit of one of many points, at the end",
     "cg: sums that follow the blocks": "the last sum, which is computed again, is often right",

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.audit import BaseAudit, Contribution
+from miniapps.audit import BaseAudit, Contribution, Found
 from miniapps.contract import Check, Measure, Piece
 from miniapps.decomposition import Layout
 from miniapps.leanmd import plain, plain_input
@@ -149,15 +149,13 @@ class Audit(BaseAudit):
 
     # Validation -----------------------------------------------------------------------------------
 
-    def validate_setup(self, found: Mapping[str, Measure]) -> list[Check]:
+    def validate_setup(self, found: Found) -> list[Check]:
         """Keep the potential at the start, for the comparison with the table."""
         self.potentials[0] = found["potential"].value
         wrong = found["wrong in pairs"].value if "wrong in pairs" in found else 0
         return [Check("audit: wrong forces of close pairs", wrong, 0)]
 
-    def validate(
-        self, step: int, count: int, began: Mapping[str, Measure], ended: Mapping[str, Measure]
-    ) -> list[Check]:
+    def validate(self, step: int, count: int, began: Found, ended: Found) -> list[Check]:
         """Compare a step of the atoms near each point, and the start with one from ids alone."""
         before, after = (side["atoms"].value for side in (began, ended))
         self.motion = ended["motion"].value
@@ -260,7 +258,7 @@ class Audit(BaseAudit):
         return plain.forces(position, rows[1:4], *given).astype(float)
 
     def validate_results(
-        self, steps: int, measures: Mapping[str, Measure], results: Mapping[str, Any]
+        self, steps: int, measures: Found, results: Mapping[str, Any]
     ) -> list[Check]:
         """Compare the thermo table with the formulae and with the sums over the atoms."""
         problem, rows = self.problem, results["thermo"]
@@ -328,7 +326,7 @@ def wide(columns: Iterable[int]) -> list[int]:
     return [(high << 32) + low for high, low in zip(numbers[::2], numbers[1::2], strict=True)]
 
 
-def sums_of_rows(measures: Mapping[str, Measure]) -> dict[int, list[int]]:
+def sums_of_rows(measures: Found) -> dict[int, list[int]]:
     """The sums of each row of the thermo table, as whole numbers, by the steps made until then.
 
     v^2, energy, virial and pairs; the last row is for the end of the run.

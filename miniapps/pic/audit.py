@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.audit import BaseAudit, Contribution
+from miniapps.audit import BaseAudit, Contribution, Found
 from miniapps.contract import Check, Measure, Piece
 from miniapps.decomposition import Layout
 from miniapps.pic.followed import Followed, Start
@@ -85,9 +85,7 @@ class Audit(BaseAudit):
 
     # What they must be ---------------------------------------------------------------------------
 
-    def validate(
-        self, step: int, count: int, began: Mapping[str, Measure], ended: Mapping[str, Measure]
-    ) -> list[Check]:
+    def validate(self, step: int, count: int, began: Found, ended: Found) -> list[Check]:
         """Compare the sampled particles before and after the round; at step 0 also the columns."""
         checks = []
         if step == 0:
@@ -126,7 +124,7 @@ class Audit(BaseAudit):
         self.followed = Followed(self.problem, counts, self.mask + 1, self.low_bits)
 
     def validate_results(
-        self, steps: int, measures: Mapping[str, Measure], results: Mapping[str, Any]
+        self, steps: int, measures: Found, results: Mapping[str, Any]
     ) -> list[Check]:
         """Compare the reported numbers of particles, and the sum of ids, with plain sums."""
         off = (self.sums - measures["ids"].value[:2]).view(np.int64)

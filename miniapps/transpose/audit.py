@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.audit import BaseAudit, Contribution
+from miniapps.audit import BaseAudit, Contribution, Found
 from miniapps.contract import Check, Measure
 from miniapps.decomposition import Layout
 from miniapps.grid_audit import CELL, GridAudit, cells_of, values_of
@@ -25,8 +25,6 @@ WAVES = 4  # of the spectrum that are computed again: each passes over all point
 # Limits, in units of the last place times the levels of a transform: of a number of the spectrum,
 # relative to the norm of the field; of a point after a transform and back, relative to 1.
 WAVE, BACK = 1.0, 1.0
-
-Found = Mapping[str, Measure]
 
 
 class MatrixAudit(GridAudit):
