@@ -297,7 +297,7 @@ def test_continued_on_other_blocks(kind: str, tmp_path: Path) -> None:
 
 def test_numbers_of_a_checkpoint(tmp_path: Path) -> None:
     """Catches a count or a departure that a run forgets when it is continued."""
-    problem, seen = problem_of(size=(13, 11, 10)), []
+    problem, seen = problem_of(), []
 
     def make(*given: Any) -> Any:
         block = apps.load("cg").Block(*given)

@@ -44,19 +44,29 @@ PLAIN = void(int64, GRID, GRID, *(int64,) * 6)
 @njit(PLAIN, cache=True, error_model="numpy")
 def operator(points, u, v, x0, x1, y0, y1, z0, z1):
     """The rows of `apply` alone."""
+    sums, some_u, some_v = cpu._arrays_of_rows()
     row = u.shape[2]
     plane = u.shape[1] * row
     flat_u, flat_v = u.reshape(u.size), v.reshape(v.size)
-    some_u, some_v = np.empty(cpu.CHUNK), np.empty(cpu.CHUNK)
-    rows = max(1, cpu.IN_STRIP // max(1, z1 - z0))
+    n = z1 - z0
+    rows = max(1, cpu.IN_STRIP // n)
     for first in range(y0, y1, rows):
         for i in range(x0, x1):
-            for j in range(first, min(first + rows, y1)):
-                at = i * plane + j * row + z0
+            at, j, last = i * plane + first * row + z0, first, min(first + rows, y1)
+            cpu._sum_row(flat_u, sums, at - row, n, plane, j - 1)
+            cpu._sum_row(flat_u, sums, at, n, plane, j)
+            while j < last:
+                end = min(last, j + cpu.CHUNK // n)
                 if points == 27:
-                    cpu._box_row(flat_u, flat_v, plane, row, at, at + z1 - z0, some_u, some_v, 0)
+                    cpu._box_rows(
+                        flat_u, flat_v, at, n, plane, row, j, end, sums, some_u, some_v, 0
+                    )
                 else:
-                    cpu._star_row(flat_u, flat_v, plane, row, at, at + z1 - z0, some_u, some_v, 0)
+                    cpu._star_rows(
+                        flat_u, flat_v, at, n, plane, row, j, end, sums, some_u, some_v, 0
+                    )
+                at += (end - j) * row
+                j = end
 
 
 @njit(void(ROW, ROW, ROW, ROW, float64), cache=True, error_model="numpy")

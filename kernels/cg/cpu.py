@@ -37,9 +37,12 @@ from miniapps.kernels.exact_sum.cpu import CHUNK, add_products, carry
 
 GRID, ROW, WORDS = float64[:, :, ::1], float64[::1], int64[::1]
 REGION = (int64,) * 6
-APPLIED = (ROW, ROW, *(uint64,) * 4, ROW, ROW, uint64)
+APPLIED = (ROW, ROW, *(uint64,) * 6, ROW, ROW, ROW, uint64)
 STATE = types.UniTuple(int64, 2)
 IN_STRIP = 16384  # points of a plane
+AHEAD = 512  # points from one that is computed to what is prefetched for later ones
+LINE = 8  # points of a cache line
+FOR_SUMS = 2560  # for those of a row: a multiple of 4096 bytes, so that loads wait for no store
 OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 FREE: dict[str, Any] = OPTIONS | DISTINCT  # of arrays that a function only reads, rows may overlap
 
@@ -47,76 +50,111 @@ FREE: dict[str, Any] = OPTIONS | DISTINCT  # of arrays that a function only read
 # Rows ---------------------------------------------------------------------------------------------
 
 
-@njit(ROW.dtype(ROW, uint64, uint64, uint64), forceinline=True, **OPTIONS)
-def _column(u, at, plane, row):
-    """Add the nine points around one across the rows: line after line, then the lines."""
-    below, above = at - plane, at + plane
-    lines = (u[below - row] + u[below] + u[below + row]) + (u[at - row] + u[at] + u[at + row])
-    return lines + (u[above - row] + u[above] + u[above + row])
+@njit(**OPTIONS)
+def _arrays_of_rows():
+    """Arrays for the sums of two rows, and for the copies of `CHUNK` points of u and of v.
+
+    Whole cache lines are written to them, also where a row ends within one.
+    """
+    some_u, some_v = np.empty(CHUNK + LINE), np.empty(CHUNK + LINE)
+    return np.empty(2 * FOR_SUMS), some_u[:CHUNK], some_v[:CHUNK]
+
+
+@njit(uint64(uint64), forceinline=True, **OPTIONS)
+def _place(j):
+    """Where the sums of row j begin."""
+    return np.uint64(LINE) + (j & np.uint64(1)) * np.uint64(FOR_SUMS)
 
 
 @njit(forceinline=True, **OPTIONS)
-def _columns(u, at, plane, row):
+def _across(u, at, plane):
+    """Add three points across the planes."""
+    return u[at - plane] + u[at] + u[at + plane]
+
+
+@njit(forceinline=True, **OPTIONS)
+def _lines_across(u, at, plane):
     """Do the same for a cache line of points."""
-    below, above = at - plane, at + plane
-    low = line(u, below - row) + line(u, below) + line(u, below + row)
-    middle = line(u, at - row) + line(u, at) + line(u, at + row)
-    return (low + middle) + (line(u, above - row) + line(u, above) + line(u, above + row))
+    return line(u, at - plane) + line(u, at) + line(u, at + plane)
+
+
+@njit(void(ROW, ROW, *(uint64,) * 4), **OPTIONS)
+def _sum_row(u, sums, at, n, plane, j):
+    """Write the sums across the planes of a row, and of the points before and behind it."""
+    one, to = np.uint64(1), _place(j)
+    sums[to - one] = _across(u, at - one, plane)
+    for m in range(np.uint64(0), n + one, line_width(u)):
+        store(sums, to + m, _lines_across(u, at + m, plane))
 
 
 @njit(void(*APPLIED), **OPTIONS)
-def _box_row(u, v, plane, row, begin, end, some_u, some_v, at_some):
-    """Apply the operator of 27 points to a row, a cache line at a time, and copy both rows."""
+def _box_rows(u, v, at, n, plane, row, first, end, sums, some_u, some_v, at_some):
+    """Apply the operator of 27 points to rows first:end, a cache line at a time, and copy all.
+
+    ``sums`` has the sums across the planes of the row before and of the first. For each row, the
+    sums of the next replace those of the row before.
+    """
     one, width = np.uint64(1), line_width(u)
-    last = begin + (end - begin) // width * width
+    whole = n // width * width
     factor = broadcast_line(u.dtype.type(27.0))
-    before, here = (
-        broadcast_line(_column(u, begin - one, plane, row)),
-        _columns(u, begin, plane, row),
-    )
-    for at in range(begin, last, width):
-        prefetch(u, at + plane + row + row)
-        prefetch(v, at + row)
-        after = _columns(u, at + width, plane, row)
-        box = (shift_left(before, here) + here) + shift_right(here, after)
-        centre = line(u, at)
-        applied = factor * centre - box
-        store(v, at, applied)
-        store(some_u, at_some, centre)
-        store(some_v, at_some, applied)
-        at_some += width
-        before, here = here, after
-    for at in range(last, end):
-        box = _column(u, at - one, plane, row) + _column(u, at, plane, row)
-        v[at] = 27.0 * u[at] - (box + _column(u, at + one, plane, row))
-        some_u[at_some], some_v[at_some] = u[at], v[at]
-        at_some += one
+    for j in range(first, end):
+        here, other, behind = _place(j), _place(j + one), at + row
+        last = _across(u, behind - one, plane)
+        left = broadcast_line(sums[other - one] + sums[here - one] + last)
+        sums[other - one] = last
+        lasts = _lines_across(u, behind, plane)
+        column = line(sums, other) + line(sums, here) + lasts
+        store(sums, other, lasts)
+        for m in range(np.uint64(0), whole, width):
+            prefetch(u, behind + plane + m + AHEAD)
+            prefetch(v, at + m + AHEAD)
+            k = m + width
+            lasts = _lines_across(u, behind + k, plane)
+            right = line(sums, other + k) + line(sums, here + k) + lasts
+            store(sums, other + k, lasts)
+            box = (shift_left(left, column) + column) + shift_right(column, right)
+            centre = line(u, at + m)
+            applied = factor * centre - box
+            store(v, at + m, applied)
+            store(some_u, at_some + m, centre)
+            store(some_v, at_some + m, applied)
+            left, column = column, right
+        if whole < n:  # of the last line, only points of the row are written
+            box = (shift_left(left, column) + column) + shift_right(column, column)
+            centre = line(u, at + whole)
+            store(some_u, at_some + whole, centre)
+            store(some_v, at_some + whole, factor * centre - box)
+            for m in range(whole, n):
+                v[at + m] = some_v[at_some + m]
+        at, at_some = behind, at_some + n
 
 
 @njit(void(*APPLIED), **OPTIONS)
-def _star_row(u, v, plane, row, begin, end, some_u, some_v, at_some):
-    """Apply the operator of 7 points to a row, a cache line at a time, and copy both rows."""
+def _star_rows(u, v, at, n, plane, row, first, end, sums, some_u, some_v, at_some):
+    """Apply the operator of 7 points to rows first:end, a cache line at a time, and copy all."""
     one, width = np.uint64(1), line_width(u)
-    last = begin + (end - begin) // width * width
+    whole = n // width * width
     factor = broadcast_line(u.dtype.type(6.0))
-    before, here = broadcast_line(u[begin - one]), line(u, begin)
-    for at in range(begin, last, width):
-        prefetch(u, at + plane + row)
-        prefetch(v, at + row)
-        after = line(u, at + width)
-        beside = line(u, at - plane) + line(u, at + plane) + line(u, at - row) + line(u, at + row)
-        beside = beside + shift_left(before, here) + shift_right(here, after)
-        applied = factor * here - beside
-        store(v, at, applied)
-        store(some_u, at_some, here)
-        store(some_v, at_some, applied)
-        at_some += width
-        before, here = here, after
-    for at in range(last, end):
-        beside = u[at - plane] + u[at + plane] + u[at - row] + u[at + row]
-        v[at] = 6.0 * u[at] - (beside + u[at - one] + u[at + one])
-        some_u[at_some], some_v[at_some] = u[at], v[at]
-        at_some += one
+    for _ in range(first, end):
+        before, here = broadcast_line(u[at - one]), line(u, at)
+        for k in range(at, at + whole, width):
+            prefetch(u, k + plane + row + AHEAD)
+            prefetch(v, k + AHEAD)
+            after = line(u, k + width)
+            beside = line(u, k - plane) + line(u, k + plane) + line(u, k - row) + line(u, k + row)
+            beside = beside + shift_left(before, here) + shift_right(here, after)
+            applied = factor * here - beside
+            store(v, k, applied)
+            store(some_u, at_some, here)
+            store(some_v, at_some, applied)
+            at_some += width
+            before, here = here, after
+        for k in range(at + whole, at + n):
+            beside = u[k - plane] + u[k + plane] + u[k - row] + u[k + row]
+            v[k] = 6.0 * u[k] - (beside + u[k - one] + u[k + one])
+            some_u[at_some], some_v[at_some] = u[k], v[k]
+            at_some += one
+        at += row
 
 
 @njit(void(ROW, ROW, float64, uint64, uint64), **FREE)
@@ -175,26 +213,37 @@ def _room(n, filled, power, some_a, some_b, words):
 
 @njit(void(int64, GRID, GRID, *REGION, WORDS), **OPTIONS)
 def apply(points, u, v, x0, x1, y0, y1, z0, z1, words):
-    """Apply the operator to strips of rows, plane after plane, and add each row's products."""
-    some_u, some_v = np.empty(CHUNK), np.empty(CHUNK)
+    """Apply the operator to strips of rows, plane after plane, and add the rows' products."""
+    sums, some_u, some_v = _arrays_of_rows()
     filled, power = 0, 0
     row = u.shape[2]
     plane = u.shape[1] * row
     flat_u, flat_v = u.reshape(u.size), v.reshape(v.size)
-    rows = max(1, IN_STRIP // max(1, z1 - z0))
-    for first in range(y0, y1, rows):
-        for i in range(x0, x1):
-            for j in range(first, min(first + rows, y1)):
-                for k in range(z0, z1, CHUNK):
-                    n = min(CHUNK, z1 - k)
+    for k in range(z0, z1, CHUNK):
+        n = min(CHUNK, z1 - k)
+        rows = max(1, IN_STRIP // n)
+        for first in range(y0, y1, rows):
+            last = min(first + rows, y1)
+            for i in range(x0, x1):
+                at, j = i * plane + first * row + k, first
+                if points == 27:
+                    _sum_row(flat_u, sums, at - row, n, plane, j - 1)
+                    _sum_row(flat_u, sums, at, n, plane, j)
+                while j < last:
                     filled, power = _room(n, filled, power, some_u, some_v, words)
-                    at = i * plane + j * row + k
+                    end = min(last, j + (CHUNK - filled) // n)
                     if points == 27:
-                        _box_row(flat_u, flat_v, plane, row, at, at + n, some_u, some_v, filled)
+                        _box_rows(
+                            flat_u, flat_v, at, n, plane, row, j, end, sums, some_u, some_v, filled
+                        )
                     else:
-                        _star_row(flat_u, flat_v, plane, row, at, at + n, some_u, some_v, filled)
-                    filled += n
-            carry(words)
+                        _star_rows(
+                            flat_u, flat_v, at, n, plane, row, j, end, sums, some_u, some_v, filled
+                        )
+                    filled += (end - j) * n
+                    at += (end - j) * row
+                    j = end
+                carry(words)
     _room(CHUNK, filled, power, some_u, some_v, words)
     carry(words)
 

@@ -1,8 +1,8 @@
 """CG on the GPU, with the bits of the CPU; `kernels.cg.interface` gives the formulas.
 
-A thread marches along x, where it has the sums of the planes before and here in registers. A thread
-block covers 8 rows of 32 points, so a warp loads whole cache lines; the nine or five points of a
-plane that a thread needs come from L1, as its neighbours load them too.
+A thread marches along x, in the operator of 27 points along y, where it has the sums of the rows
+before and here in registers. A thread block covers 32 points of 8 rows, or of 8 planes, so a warp
+loads whole cache lines; what a thread's neighbours need too comes from L1.
 
 Cost from memory, in bytes a point: `apply` 16, and 1 to 4 for the planes that thread blocks share;
 `turn` 24; `advance` 48; `relax` 8 for each colour, of lines of which every second number is used.
@@ -50,30 +50,30 @@ def _planes(march, x0, x1):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _lines(u, at, row):  # type: ignore[no-untyped-def]
-    """Return the sums of three points across the rows: before a point, at it and behind it."""
+def _lines(u, at, plane):  # type: ignore[no-untyped-def]
+    """Return the sums of three points across the planes: before a point, at it and behind it."""
     one = np.uint64(1)
-    before = u[at - row - one] + u[at - one] + u[at + row - one]
-    here = u[at - row] + u[at] + u[at + row]
-    return before, here, u[at - row + one] + u[at + one] + u[at + row + one]
+    before = u[at - plane - one] + u[at - one] + u[at + plane - one]
+    here = u[at - plane] + u[at] + u[at + plane]
+    return before, here, u[at - plane + one] + u[at + one] + u[at + plane + one]
 
 
 @kernel(f"void({VECTOR}, {VECTOR}, uint64, uint64, uint64, {BOUNDS})")
-def _box(u, v, plane, row, march, x0, x1, y0, y1, z0, z1):  # type: ignore[no-untyped-def]
-    """Apply the operator of 27 points."""
-    j, k = _line_and_point(y0, z0)
-    if j < y1 and k < z1:
-        i, end = _planes(march, x0, x1)
+def _box(u, v, row, plane, march, y0, y1, x0, x1, z0, z1):  # type: ignore[no-untyped-def]
+    """Apply the operator of 27 points; x and y change places with those of other kernels."""
+    i, k = _line_and_point(x0, z0)
+    if i < x1 and k < z1:
+        j, end = _planes(march, y0, y1)
         at = i * plane + j * row + k
-        a0, b0, c0 = _lines(u, at - plane, row)
-        a1, b1, c1 = _lines(u, at, row)
-        while i < end:
-            a2, b2, c2 = _lines(u, at + plane, row)
+        a0, b0, c0 = _lines(u, at - row, plane)
+        a1, b1, c1 = _lines(u, at, plane)
+        while j < end:
+            a2, b2, c2 = _lines(u, at + row, plane)
             box = (a0 + a1 + a2) + (b0 + b1 + b2) + (c0 + c1 + c2)
             v[at] = mul(27.0, u[at]) - box
             a0, b0, c0, a1, b1, c1 = a1, b1, c1, a2, b2, c2
-            i += np.uint64(1)
-            at += plane
+            j += np.uint64(1)
+            at += row
 
 
 @kernel(f"void({VECTOR}, {VECTOR}, uint64, uint64, uint64, {BOUNDS})")
@@ -219,7 +219,10 @@ def _relax_star(z, r, plane, row, x0, x1, y0, y1, z0, z1):  # type: ignore[no-un
 
 
 def _launch(chosen: Any, arrays: tuple[Any, ...], numbers: tuple[float, ...], region: Any) -> None:
-    """Launch a kernel whose threads march along x through a region."""
+    """Launch a kernel whose threads march through a region: `_box` along y, others along x."""
+    strides = _strides(arrays[0])
+    if chosen is _box:
+        strides, region = strides[::-1], (*region[2:4], *region[:2], *region[4:])
     x0, x1, y0, y1, z0, z1 = region
     wider = 2 if chosen in (_advance, _pipelined) else 0
     planes, rows, points = (high - low + wider for low, high in ((x0, x1), (y0, y1), (z0, z1)))
@@ -229,7 +232,7 @@ def _launch(chosen: Any, arrays: tuple[Any, ...], numbers: tuple[float, ...], re
     enough = (march for march in MARCHES if across * down * blocks(planes, march) >= MANY)
     march = next(enough, MARCHES[-1])
     where = (across, down, blocks(planes, march)), (WIDE, HIGH), arrays[0].stream
-    chosen[where](*map(flat, arrays), *numbers, *_strides(arrays[0]), march, *region)
+    chosen[where](*map(flat, arrays), *numbers, *strides, march, *region)
 
 
 def _strides(array: Any) -> tuple[int, int]:

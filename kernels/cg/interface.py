@@ -7,8 +7,8 @@ The operator is that of HPCG (Dongarra, Heroux, Luszczek 2016, IJHPCA 30), or th
 
 with u = 0 beyond the box. With 27 points it is computed as 27 u[c] - box, where box is a sum of 27:
 
-    line[i] = (u[i, j-1, k] + u[i, j, k]) + u[i, j+1, k]
-    column[k] = (line[i-1] + line[i]) + line[i+1]
+    line[j] = (u[i-1, j, k] + u[i, j, k]) + u[i+1, j, k]
+    column[k] = (line[j-1] + line[j]) + line[j+1]
     box = (column[k-1] + column[k]) + column[k+1]
 
 With 7 points x-1, x+1, y-1, y+1, z-1, z+1 are added from left to right. Nothing is contracted into

@@ -57,8 +57,8 @@ def applied(points: int, around: Vector) -> Vector:
             for side in (slice(None, -2), slice(2, None))
         ]
         return 6.0 * one - reduce(np.add, sides)  # from left to right
-    lines = around[:, :-2] + around[:, 1:-1] + around[:, 2:]
-    columns = lines[:-2] + lines[1:-1] + lines[2:]
+    lines = around[:-2] + around[1:-1] + around[2:]
+    columns = lines[:, :-2] + lines[:, 1:-1] + lines[:, 2:]
     return 27.0 * one - (columns[..., :-2] + columns[..., 1:-1] + columns[..., 2:])
 
 
