@@ -69,8 +69,13 @@ class BaseProblem:
         """
         return self.shape
 
+    @property
+    def shown(self) -> str | None:
+        """The part of the state that thumbnails show (default: the first by name)."""
+        return min(self.quantities, default=None)
+
     def overlays(self) -> dict[str, Overlay]:
-        """The parts of the state that thumbnails show over the first one, where they exist."""
+        """The parts of the state that thumbnails show over that one, where they exist."""
         return {}
 
     def snapshots(self) -> tuple[SnapshotWriter, ...]:

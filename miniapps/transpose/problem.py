@@ -68,6 +68,11 @@ class TransposeProblem(BaseProblem):
         require(min(self.size) >= 1, "--size", self.size, "must be 1 or more along each axis")
 
     @property
+    def shown(self) -> str:
+        """The first part of its state by name, which plots show, too."""
+        return "imaginary" if self.fft else "a"
+
+    @property
     def app(self) -> str:  # type: ignore[override]
         """The name of its kernels."""
         return "pencils" if self.fft else "transpose"

@@ -279,9 +279,8 @@ def store_of(spec: RunSpec) -> output.Hdf5Store | None:
         return None
     writers = spec.problem.snapshots()
     if spec.snapshot_every:
-        shown = min(spec.problem.quantities, default=None)
+        shown, over = spec.problem.shown, spec.problem.overlays()
         sides = sides_of(spec.problem.extent)
-        over = spec.problem.overlays()
         writers = (*writers, Thumbnails(spec.snapshot_every, sides, shown, over))
     if spec.hash_every:
         writers = (*writers, StepHashes(spec.hash_every, tuple(spec.problem.extent)))
