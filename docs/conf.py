@@ -6,10 +6,8 @@ the command line from the parser, keys of records from their shapes, and docstri
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +16,10 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 os.environ["COLUMNS"] = "100"  # of help texts
 
-from miniapps.workbench.cli import build_parser  # noqa: E402
-from miniapps.workbench.run.revalidation import MEASURED, RECORD  # noqa: E402
-from miniapps.workbench.run.shapes import Kind  # noqa: E402
+from reference_pages import help_texts, record_keys  # noqa: E402
 
 project = "Parallel mini-apps"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
@@ -39,39 +35,20 @@ ABOVE = {"start": "README.md", "contributing": "CONTRIBUTING.md", "changelog": "
 
 
 class CommandLine(SphinxDirective):
-    """``{command-line} WORDS``: the help of a command and of those below it."""
+    """``{command-line} APP``: the help of every command, of the apps that of APP."""
 
-    optional_arguments = 1
-    final_argument_whitespace = True
+    required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """A section for each command."""
-        words = (self.arguments or [""])[0].split()
-        return [self._section(words, parser) for words, parser in commands(words)]
-
-    def _section(self, words: list[str], parser: argparse.ArgumentParser) -> nodes.section:
-        """The help of a command under its name."""
-        name = " ".join(["miniapps", *words])
-        section = nodes.section(ids=[nodes.make_id(name)], names=[name])
-        text = parser.format_help().rstrip()
-        section += [nodes.title(text=name), nodes.literal_block(text=text, language="text")]
-        return section
+        return [_section(name, text) for name, text in help_texts(self.arguments[0])]
 
 
-def commands(words: list[str]) -> list[tuple[list[str], argparse.ArgumentParser]]:
-    """The parsers of all commands, those of apps once, for the app that ``words`` name."""
-    found = []
-
-    def walk(path: list[str], parser: argparse.ArgumentParser) -> None:
-        found.append((path, parser))
-        for action in parser._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                for name, child in action.choices.items():
-                    if action.dest != "app" or name in words:
-                        walk([*path, name], child)
-
-    walk([], build_parser(words))
-    return found
+def _section(name: str, text: str) -> nodes.section:
+    """The help of a command under its name."""
+    section = nodes.section(ids=[nodes.make_id(name)], names=[name])
+    section += [nodes.title(text=name), nodes.literal_block(text=text, language="text")]
+    return section
 
 
 class RecordKeys(SphinxDirective):
@@ -80,24 +57,11 @@ class RecordKeys(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """A list of definitions."""
         found = nodes.definition_list()
-        for key, allowed in [*keys(RECORD), *keys(MEASURED)]:
+        for key, allowed in record_keys().items():
             term = nodes.term("", "", nodes.literal(text=key))
             meaning = nodes.definition("", nodes.paragraph(text=allowed))
             found += nodes.definition_list_item("", term, meaning)
         return [found]
-
-
-def keys(shape: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """The keys in a shape, with what their values must be; keys within others after a dot."""
-    if isinstance(shape, Kind):
-        yield path, shape.allowed
-    elif isinstance(shape, list):
-        yield from keys(shape[0], f"{path}[]")
-    else:
-        for key, value in shape.items():
-            name = f"{path}.{key}".lstrip(".").removesuffix("?")
-            for at, allowed in keys(value, name):
-                yield at, f"{allowed}; may be missing" if key.endswith("?") else allowed
 
 
 def with_pages_above(app: Sphinx, name: str, source: list[str]) -> None:

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -152,6 +153,25 @@ def run_record(
     done = in_process(*words) if env is None else miniapps(*words, timeout=timeout, env=env)
     assert done.returncode == 0, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return json.loads(done.stdout.splitlines()[-1])
+
+
+@cache
+def reference_pages() -> dict[str, Any]:
+    """The functions of docs/reference_pages.py."""
+    return runpy.run_path(str(ROOT / "docs/reference_pages.py"))
+
+
+def unlisted(record: Any, key: str = "") -> set[str]:
+    """The keys of a record that docs/record-keys.md does not list; ``key``: where this value is."""
+    if key in reference_pages()["record_keys"]():
+        return set()  # and so is what it contains, such as an app's parameters
+    if isinstance(record, dict):
+        every = (unlisted(value, f"{key}.{name}".lstrip(".")) for name, value in record.items())
+    elif isinstance(record, list):
+        every = (unlisted(value, f"{key}[]") for value in record)
+    else:
+        return {key}
+    return set().union(*every)
 
 
 def records_of(

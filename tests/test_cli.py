@@ -12,7 +12,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from miniapps.devices.cpu import host_memory
 from miniapps.drivers.charm import datagrams as charm_transport
 from miniapps.drivers.charm.balancers import BALANCERS
 from miniapps.drivers.timing import ROW
-from miniapps.workbench.cli import build_parser, main
+from miniapps.workbench.cli import main
 from miniapps.workbench.run import launch, output
 
 BALANCED = "--driver charm --balancer Greedy --lb-period 5"
@@ -234,21 +234,7 @@ def test_dry_run_of_mpi(capsys: pytest.CaptureFixture[str]) -> None:
 @cache
 def every_command() -> list[tuple[tuple[str, ...], Any]]:
     """Each command and its subcommands, as words, with its parser."""
-    return [*_commands()]
-
-
-def _commands(*words: str) -> Iterator[tuple[tuple[str, ...], Any]]:
-    parser = build_parser([*words])
-    for word in words:
-        parser = _subcommands(parser)[word]
-    yield words, parser
-    for word in _subcommands(parser):
-        yield from _commands(*words, word)
-
-
-def _subcommands(parser: Any) -> dict[str, Any]:
-    groups = parser._subparsers._group_actions if parser._subparsers else []
-    return groups[0].choices if groups else {}
+    return [*support.reference_pages()["parsers"]()]
 
 
 @pytest.mark.long

@@ -247,6 +247,40 @@ def test_the_readme_lists_every_command() -> None:
     assert sorted(table) == sorted(every_command())
 
 
+def listed_below(help: str) -> list[str]:
+    """The commands, kinds or apps that a help text lists."""
+    return re.findall(r"^    ([a-z][\w-]*)(?: |$)", help, flags=re.M)
+
+
+@pytest.mark.slow
+def test_the_page_of_commands_has_every_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a help on the page without the options, kinds or commands that `--help` shows."""
+    monkeypatch.setenv("COLUMNS", "100")
+    text = (ROOT / "docs/command-line.md").read_text()
+    (app,) = re.findall(r"^```{command-line} (\w+)$", text, flags=re.M)
+    page = dict(support.reference_pages()["help_texts"](app))
+    waiting: list[tuple[str, ...]] = [()]
+    while waiting:
+        words = waiting.pop()
+        shown = support.in_process(*words, "--help").stdout
+        assert page.pop(" ".join(["miniapps", *words])) == shown.rstrip()
+        below = listed_below(shown)
+        waiting += [(*words, name) for name in below if name == app or name not in apps.names()]
+    assert page == {}
+
+
+@pytest.mark.long
+def test_the_page_of_keys_has_every_key_of_a_record() -> None:
+    """Catches a key that runs write and the page does not list; `test_parallel.py` tries drivers.
+
+    Apps may add keys, which the page leaves to docs/records.md.
+    """
+    record = support.run_record("jacobi2d", "--preset", "tiny")
+    assert support.unlisted(record) == set()
+    wrong = record | {"new": 1, "checks": [{"why": ""}], "clocks": {"third_s": 1.0}}
+    assert support.unlisted(wrong) == {"new", "checks[].why", "clocks.third_s"}
+
+
 def examples(text: str) -> list[tuple[str, str]]:
     """The arguments of every run whose output a page quotes, and the first line of that output."""
     return re.findall(r"^\$ miniapps (run .+)\n(.+)$", text, flags=re.M)

@@ -134,8 +134,9 @@ def records(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def check_run(record: dict[str, Any], run: str, problem: str) -> None:
-    """Check a run: valid, of the right state, on as many PEs as were asked for."""
+    """Check a run: valid, of the right state, on as many PEs as were asked for; its keys."""
     assert "failed" not in record, record
+    assert support.unlisted(record) == set()
     assert record["state_hash"] == right_hash(problem)
     assert record["valid"] is True and record["steps"] == STEPS
     _, *words = run.split()

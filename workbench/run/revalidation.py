@@ -30,6 +30,7 @@ from miniapps.workbench.run.shapes import (
     SEVERAL,
     UNIT,
     VERSIONS,
+    Kind,
     misfit,
     unprintable,
 )
@@ -47,15 +48,25 @@ CASE: Mapping[str, Any] = MappingProxyType(
         "lb_period": COUNT,
     }
 )
+SENT: Mapping[str, Any] = MappingProxyType({"path": LINE, "reason": LINE, "staged_bytes": COUNT})
+TRANSPORT = Kind(f"an object of {', '.join(SENT)}", lambda value: misfit(value, SENT, "") is None)
 HOST: Mapping[str, Any] = MappingProxyType(
     {"processor": LINE, "system": LINE, "cores": COUNT, "memory_bytes": COUNT}
 )
 RECORD: Mapping[str, Any] = MappingProxyType(
     {
+        "schema?": SEVERAL,
         "app": NAME,
         "device": NAME,
         **CASE,
         "lb_first?": COUNT.or_null(),
+        "driver_options?": PARAMETERS,
+        "snapshot_every?": COUNT,
+        "hash_every?": COUNT,
+        "traced?": FLAG,
+        "audit?": COUNT,
+        "audit_every?": COUNT,
+        "audit_seed?": COUNT.or_null(),
         "pe_grid": [SEVERAL],
         "blocks": [SEVERAL],
         "steps": COUNT,
@@ -104,10 +115,14 @@ RECORD: Mapping[str, Any] = MappingProxyType(
         },
         "jit_s": AMOUNT,
         "import_s?": AMOUNT,
+        "first_step_at?": AMOUNT,
         "peak_rss_bytes": COUNT,
         "versions": VERSIONS,
+        "environment?": VERSIONS,
         "host": HOST,
         "hosts?": [{"name": LINE, "pes": SEVERAL, "cores": COUNT, "memory_bytes": COUNT}],
+        "gpu?": LINE.or_null(),
+        "transport?": TRANSPORT.or_null(),
         "oversubscribed": FLAG,
     }
 )

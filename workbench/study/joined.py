@@ -15,7 +15,6 @@ import numpy as np
 
 from miniapps.workbench.run.record import Times, timing
 from miniapps.workbench.run.revalidation import CASE, RECORD, UNTIMED, objection, untimed
-from miniapps.workbench.run.shapes import COUNT
 
 Record = dict[str, Any]
 
@@ -90,9 +89,10 @@ def _record(parts: Sequence[Record]) -> Record:
     if _in_all(parts, "disturbance"):
         each = [part["disturbance"] for part in parts]
         found["disturbance"] = {key: max(one[key] for one in each) for key in DISTURBANCE}
-    if isinstance(found.get("transport"), dict):
-        sent = [part.get("transport") for part in parts]
-        found["transport"] = found["transport"] | {"staged_bytes": sum(map(_staged, sent))}
+    if found.get("transport"):
+        sent = [part.get("transport") or {"staged_bytes": 0} for part in parts]
+        staged = sum(one["staged_bytes"] for one in sent)
+        found["transport"] = found["transport"] | {"staged_bytes": staged}
     return found
 
 
@@ -104,12 +104,6 @@ def _clocks(parts: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
         "second_s": sum(part["second_s"] for part in parts),
         "launch_s": None if None in launches else sum(launches),
     }
-
-
-def _staged(transport: Any) -> int:
-    """The bytes that a part has copied between devices and hosts."""
-    staged: Any = transport.get("staged_bytes") if isinstance(transport, dict) else 0
-    return int(staged) if COUNT.fits(staged) else 0
 
 
 def _in_all(parts: Sequence[Record], key: str) -> bool:
