@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 import shlex
 from collections.abc import Mapping
@@ -279,6 +280,18 @@ def test_the_page_of_keys_has_every_key_of_a_record() -> None:
     assert support.unlisted(record) == set()
     wrong = record | {"new": 1, "checks": [{"why": ""}], "clocks": {"third_s": 1.0}}
     assert support.unlisted(wrong) == {"new", "checks[].why", "clocks.third_s"}
+
+
+def test_the_page_of_python_has_names_that_users_write() -> None:
+    """Catches a name that only the source tree has, and one of `import miniapps` that is left out.
+
+    The wheel installs the package `miniapps` alone.
+    """
+    text = (ROOT / "docs/python.md").read_text()
+    names = re.findall(r"^\.\. auto\w+:: ([\w.]+)", text, flags=re.M)
+    assert {f"miniapps.{name}" for name in (*apps.FOR_PROGRAMS, "InputError")} <= {*names}
+    for name in names:
+        assert name.startswith("miniapps.") and pkgutil.resolve_name(name), name
 
 
 def examples(text: str) -> list[tuple[str, str]]:
