@@ -254,29 +254,31 @@ at most
 def mutants() -> str:
     """The mutation score per file: kernels and blocks, and files of numbers."""
     files = json.loads(MUTATION.read_text())
+    by_all = "killed by checks", "killed by results", "killed by tests"
     physics, numbers = (
-        mutant_table({file: files[file] for file in matching(patterns) if file in files})
-        for patterns in (PHYSICS, OF_NUMBERS)
+        mutant_table({file: files[file] for file in matching(patterns) if file in files}, killed)
+        for patterns, killed in ((PHYSICS, by_all), (OF_NUMBERS, ["killed"]))
     )
     head = prose("""## Mutants
 
 A mutant is the program with one operator, comparison, constant or statement of a file changed
-([checks.md](checks.md#mutation)). One of a kernel or a block is killed if a run fails, is not valid
-or gives another result, or a test fails. Those that survive were looked at, and explained if they
-cannot change a result.""")
+([checks.md](checks.md#mutation)). One of a kernel or a block is killed by *checks* if a run fails
+or is not valid, by *results* if all runs are valid but one gives another result, and by *tests* if
+only a test fails. Those that survive were looked at, and explained if they cannot change a
+result.""")
     between = prose("""No state shows a wrong time, unit, statistic or figure. So a mutant of such a
 file is killed only if a test fails. Explained are also changes of the layout, such as the size of a
 margin.""")
     return f"{head}{physics}\n{between}{numbers}"
 
 
-def mutant_table(files: dict[str, dict[str, int]]) -> str:
-    """Scores per file and of all."""
-    keys = "mutants", "killed", "explained"
-    total = {key: sum(one[key] for one in files.values()) for key in keys}
+def mutant_table(files: dict[str, dict[str, int]], killed: Iterable[str]) -> str:
+    """Scores per file and of all; ``killed``: the keys of columns of mutants that were killed."""
+    keys = "mutants", *killed, "explained"
+    total = {key: sum(one[key] for one in files.values()) for key in (*keys, "killed")}
     entries = [*((f"`{file}`", one) for file, one in sorted(files.items())), ("all", total)]
     rows = [[name, *(one[key] for key in keys), score(one)] for name, one in entries]
-    return table(["file", "mutants", "killed", "explained", "killed or explained"], rows)
+    return table(["file", *keys, "killed or explained"], rows)
 
 
 def score(one: dict[str, int]) -> str:

@@ -156,7 +156,6 @@ def main() -> int:
     )
     parser.add_argument("--verbose", action="store_true", help="print every outcome")
     parser.add_argument("--known", action="store_true", help="write known.json, try nothing")
-    parser.add_argument("--table", action="store_true", help="print the results, try nothing")
     parser.add_argument(
         "--tests", nargs="*", metavar="FILE", default=(), help="which try mutants of numbers"
     )
@@ -167,9 +166,6 @@ def main() -> int:
     options = parser.parse_args()
     if options.known:
         KNOWN.write_text(json.dumps(known(), indent=1) + "\n")
-    if options.table:
-        print(table())
-    if options.known or options.table:
         return 0
     chosen = options.files or matching((*PHYSICS, *NUMBERS))
     of_numbers = set(matching(NUMBERS))
@@ -243,19 +239,6 @@ def score(counts: Mapping[str, int]) -> dict[str, int]:
     killed = {f"killed by {how}": counts[how] for how in (CHECKS, RESULTS, TESTS)}
     total = {"mutants": sum(counts.values()), "killed": sum(killed.values())}
     return total | killed | {"explained": counts[EXPLAINED_TOO], "unexplained": counts[SURVIVED]}
-
-
-def table() -> str:
-    """The results of kernels and blocks as a table in Markdown, with the sums of all files."""
-    every: dict[str, dict[str, int]] = json.loads(RESULT.read_text())
-    results = {file: every[file] for file in matching(PHYSICS) if file in every}
-    killed = (f"killed by {how}" for how in (CHECKS, RESULTS, TESTS))
-    columns = "mutants", *killed, "explained", "unexplained"
-    total = {name: sum(found[name] for found in results.values()) for name in columns}
-    lines = [f"| file | {' | '.join(columns)} |", "|---" * (1 + len(columns)) + "|"]
-    for name, found in [*((f"`{file}`", found) for file, found in results.items()), ("all", total)]:
-        lines.append(f"| {name} | {' | '.join(str(found[column]) for column in columns)} |")
-    return "\n".join(lines)
 
 
 def keep(file: str, found: dict[str, int]) -> None:
