@@ -248,6 +248,22 @@ def test_the_readme_lists_every_command() -> None:
     assert sorted(table) == sorted(every_command())
 
 
+def test_pages_list_every_app() -> None:
+    """Catches an app that is new, or gone, in the README's table or on the site's first page."""
+    first = (ROOT / "docs/index.md").read_text().partition("```{toctree}")[0]
+    assert sorted(re.findall(r"\[(\w+)\]\(\1\.md\)", first)) == apps.names()
+    table = (ROOT / "README.md").read_text()
+    assert sorted(re.findall(r"^\| \[(\w+)\]\(docs/\1\.md\)", table, re.M)) == apps.names()
+
+
+def test_the_architecture_lists_every_part_of_the_workbench() -> None:
+    """Catches a package of the workbench that the table of layers leaves out."""
+    text = (ROOT / "docs/architecture.md").read_text()
+    (row,) = re.findall(r"^\| `workbench/` \|.*$", text, flags=re.M)
+    parts = {path.parent.name for path in (ROOT / "workbench").glob("*/*.py")}
+    assert parts and {part for part in parts if f"`{part}/`" not in row} == set()
+
+
 def listed_below(help: str) -> list[str]:
     """The commands, kinds or apps that a help text lists."""
     return re.findall(r"^    ([a-z][\w-]*)(?: |$)", help, flags=re.M)
