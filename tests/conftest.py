@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import hypothesis
 import of_day
+import profiles  # noqa: F401 - which it loads
 import pytest
 import skips
 import support
@@ -26,9 +26,6 @@ from miniapps.workbench.run import launch
 from miniapps.workbench.study import statistics
 
 gc.set_threshold(200_000, 10, 10)  # as rare as in the program; full ones still come
-# No deadline: the first example of a test may compile a kernel.
-hypothesis.settings.register_profile("project", deadline=None, derandomize=True, max_examples=50)
-hypothesis.settings.load_profile("project")
 
 # These files begin first, so that none is left last.
 LONG = {"test_gpu_layers", "test_gpu_races", "test_gpu_stub", "test_install"}

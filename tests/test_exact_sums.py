@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from profiles import examples
 
 from miniapps import kernels
 from miniapps.contract import EXACT, AllReduce
@@ -113,7 +114,7 @@ def test_hostile_numbers(values: Sequence[float]) -> None:
     assert np.array_equal(normal(accumulated(np.array(values)).sum(0)), sum_of(np.array(values)))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(FLOATS, max_size=12))
 def test_few_numbers(values: list[float]) -> None:
     """Catches an addend that is not exact, and a sum that is not the nearest float."""
@@ -127,7 +128,7 @@ def normal(words: np.ndarray) -> np.ndarray:
     return made
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), max_size=9))
 @example([1.0, 2.0**-24, 2.0**-60])  # rounded to float64 first, it would be the middle
 @example([2.0**127, 2.0**127])
@@ -150,7 +151,7 @@ def total_of(values: Sequence[float]) -> float:
     return infinite[0] if infinite else math.fsum(values)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(st.one_of(SPECIAL, st.floats(-1, 1)), min_size=1, max_size=9))
 @example([math.nan, 1.0])
 @example([math.inf, -math.inf])

@@ -16,9 +16,10 @@ import llvmlite.binding
 import numpy as np
 import pytest
 import support
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from placed_atoms import Placed
+from profiles import examples
 
 from miniapps import apps, kernels
 from miniapps.audit import AuditPlan
@@ -385,7 +386,7 @@ def hashes(problem: LeanmdProblem, steps: int, grids: Sequence[Grid]) -> set[str
     st.tuples(st.integers(2, 4), st.integers(2, 3), st.integers(2, 3)), st.data(),
     st.integers(0, 8), st.integers(0, 8), st.integers(1, 9), st.integers(0, 99),
 )  # fmt: skip
-@settings(max_examples=20)
+@examples(20)
 def test_any_cells_on_any_blocks(
     cells: Grid, data: Any, low: int, high: int, rebuild: int, seed: int
 ) -> None:
@@ -615,7 +616,7 @@ def within_reach(
 
 
 @given(st.integers(1, 90), st.integers(0, 120), st.integers(0, 99), st.booleans())
-@settings(max_examples=40)
+@examples(40)
 def test_lists(count: int, more: int, seed: int, own: bool) -> None:
     """Catches a pair that no list holds, one that is far apart, and one that is listed twice."""
     reach, corners = 1.3, (np.full(3, -1.0), np.full(3, 7.0))

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
+from profiles import examples
 from test_strangers import a_record
 
 from miniapps import apps, drivers
@@ -21,10 +22,7 @@ from miniapps.workbench.run.revalidation import objection
 from miniapps.workbench.run.spec import RunSpec
 from miniapps.workbench.study.options import expanded, study_of
 
-few = settings(
-    max_examples=25,
-    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
-)
+few = examples(25, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 
 
 def parsed_line(words: list[str]) -> Namespace:

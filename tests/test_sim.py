@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import support
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from profiles import examples
 
 from miniapps import apps
 from miniapps.contract import AllReduce, Exchange
@@ -61,7 +62,7 @@ def test_bits_of_a_serial_run(app: str, values: dict[str, Any]) -> None:
     blocks, lives = blocks_of(app, values)
     right = ran(Engine(blocks, lives=lives), steps)
 
-    @settings(max_examples=8 if app != "leanmd" else 2)
+    @examples(8 if app != "leanmd" else 2)
     @given(ORDERS, st.integers(1, 5))
     def same_bits(order: Order, pes: int) -> None:
         blocks, lives = blocks_of(app, values)

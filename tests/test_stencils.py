@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 import support
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from profiles import examples
 
 from miniapps import apps, grid, grid_faults
 from miniapps.contract import Exchange, Measure
@@ -139,7 +140,7 @@ def runs(draw: st.DrawFn, app: str) -> dict[str, Any]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("app", APPS)
-@settings(max_examples=100)
+@examples(100)
 @given(data=st.data())
 def test_serial_engine_gives_the_reference(app: str, data: st.DataObject) -> None:
     """Catches any dependence of the bits on decomposition, ODF, time tile, rounds or warm-up."""
