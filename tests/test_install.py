@@ -175,6 +175,7 @@ def test_wheel_beside_packages_of_other_people(first, wheel, tmp_path, monkeypat
     (tmp_path / "theirs" / "pyproject.toml").write_text(f"{project}packages = [{names}]\n")
     python = environments.make(tmp_path / "venv")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
     pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps"]
     both = [wheel, tmp_path / "theirs"]
     for one in both if first == "ours" else reversed(both):
@@ -182,9 +183,12 @@ def test_wheel_beside_packages_of_other_people(first, wheel, tmp_path, monkeypat
         assert done.returncode == 0, done.stderr
     program = "; ".join(f"import {part}; assert {part}.THEIRS" for part in apps.PARTS)
     assert support.execute([python, "-c", program]).returncode == 0
-    run = "run jacobi2d --size 9x8 --steps 2 --driver mpi -n 2".split()
-    done = support.execute([python.with_name("miniapps"), *run], env=PLAIN)
-    assert done.returncode == 0 and "state " in done.stdout, done.stderr
+    launched, first_of_demo = "--size 9x8 --steps 2 --driver mpi -n 2", "--preset demo"
+    for how, env in ((launched, PLAIN), (first_of_demo, {})):
+        done = support.execute(
+            [python.with_name("miniapps"), "run", "jacobi2d", *how.split()], env=env
+        )
+        assert done.returncode == 0 and "state " in done.stdout, done.stderr
 
 
 def test_a_checkout_is_installed_as_a_path() -> None:
