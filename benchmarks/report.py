@@ -61,6 +61,7 @@ def at_a_glance(loaded: dict[str, dict[str, Any]], gpu: dict[str, Any]) -> str:
     rows.append(
         ["leanmd", "2 cores", rate, "LAMMPS `lj/cut/opt`, lists when needed", f"{over:.2f}", ""]
     )
+    rows += of_patterns(loaded)
     for name in ("jacobi2d", "stencil3d", "pic push"):
         entry = gpu["kernels"][name]
         share, over = f"{entry['share_of_copy']:.2f} of a copy", f"{entry['over_cupy']:.1f}"
@@ -72,13 +73,34 @@ def at_a_glance(loaded: dict[str, dict[str, Any]], gpu: dict[str, Any]) -> str:
     peer = f"LAMMPS KOKKOS, published, {published['device']}"
     row = [gpu["device"], number(rate, 1e9), peer, f"{rate / 1e6 / theirs:.2f}", ""]
     rows.append(["leanmd", *row])
+    rows += [[app, gpu["device"], "not measured", "", "", ""] for app in ("cg", "transpose", "amr")]
     columns = ["app", "on", "10^9/s", "beside", "ratio", "of the machine's limit"]
     return f"""{table(columns, rows)}
-Rates count cells times sweeps, or particles or atoms times steps, in float64. *Ratio*: this
-program's rate divided by that of the one under *beside*. *Of the machine's limit*: if memory is the
-limit, bytes per second divided by those of a plain loop in the same run. The sections below say
-what each number means.
+Rates count cells times sweeps, or particles or atoms times steps, in float64; of cg and amr the
+operations that HPCG and PRK count, of transpose bytes. *Ratio*: this program's rate divided by that
+of the one under *beside*. *Of the machine's limit*: if memory is the limit, bytes per second
+divided by those of a plain loop in the same run. The sections below say what each number means.
 """
+
+
+def of_patterns(loaded: dict[str, dict[str, Any]]) -> list[list[str]]:
+    """The rows of cg, transpose and amr on CPU cores."""
+    solver, others = loaded["cg"]["104^3"], loaded["cg"]["others at 104^3, GFLOP/s"]
+    iterations, share = solver["exact, noise, GFLOP/s"], solver["operator, of the triad"]
+    exchange = loaded["transpose"]["matrices on 2 PEs, GB/s"]["4096"]
+    turn = loaded["transpose"]["kernels"]["4096"]["turn, of the triad"]
+    sweep = loaded["amr"]["sweeps on 1 core"]["4000x4000"]
+    found = (
+        ("cg", "1 core", iterations, "C, without a matrix", others, f"operator: {share:.2f}"),
+        ("transpose", "2 cores", exchange["mpi"], "C, one partner at a time", exchange,
+         f"own part: {turn:.2f}"),
+        ("amr", "1 core", sweep["ours, MFlop/s"] / 1e3, "C", {"C": sweep["C, MFlop/s"] / 1e3},
+         f"{sweep['ours, of the triad']:.2f}"),
+    )  # fmt: skip
+    return [
+        [app, on, number(rate, 1.0), peer, f"{rate / beside[peer]:.2f}", f"{limit} of a triad"]
+        for app, on, rate, peer, beside, limit in found
+    ]
 
 
 def in_short(loaded: dict[str, dict[str, Any]]) -> str:
