@@ -75,7 +75,7 @@ adversary: install
 
 # What students get: the lessons without right programs.
 student-package: install
-	$(BIN)/python docs/teaching/student_package.py student-package.zip
+	$(BIN)/python -m miniapps.lessons.handout.student_package student-package.zip
 
 # The tables in docs/teaching/README.md: which check finds which wrong program.
 lesson-table: install
@@ -83,7 +83,7 @@ lesson-table: install
 
 # The lessons for mpi4py as a notebook.
 notebook: install
-	$(BIN)/python docs/teaching/notebook.py docs/teaching/lessons.ipynb
+	$(BIN)/python -m miniapps.lessons.handout.notebook docs/teaching/lessons.ipynb
 
 # The notebook of runs and a figure, with the outputs of its cells; on a quiet machine.
 executed-notebook: .venv/checks

@@ -23,7 +23,7 @@ from reference_pages import help_texts, record_keys  # noqa: E402
 
 project = "Parallel mini-apps"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-exclude_patterns = ["_build", "teaching/README-for-students.md"]
+exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = project
 html_copy_source = False

@@ -29,8 +29,7 @@ PAGES = sorted(
     [
         *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
         "docs/results/README.md",
-        "docs/teaching/README.md",
-        "docs/teaching/for-teachers.md",
+        *(f"docs/teaching/{path.name}" for path in (ROOT / "docs/teaching").glob("*.md")),
         "benchmarks/README.md",
         "README.md",
         "CHANGELOG.md",
@@ -38,8 +37,7 @@ PAGES = sorted(
     ]
 )
 LESSONS = sorted(  # what students read
-    str(path.relative_to(ROOT))
-    for path in [*(ROOT / "lessons").glob("*/*.md"), ROOT / "docs/teaching/README-for-students.md"]
+    str(path.relative_to(ROOT)) for path in (ROOT / "lessons").glob("*/*.md")
 )
 TOP = r"(?:devices|kernels|miniapps|drivers|communication|workbench|tests|docs|benchmarks|studies)"
 NOT_HERE = {"docs/adding-an-app.md": r"miniapps/advect.*"}  # files that the reader writes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,19 +11,14 @@ import pytest
 import support
 
 from miniapps import lessons
+from miniapps.lessons.handout.notebook import notebook
 
-FOLDER = support.ROOT / "docs" / "teaching"
-NOTEBOOK = FOLDER / "lessons.ipynb"
-
-
-def made() -> Any:
-    """The notebook that the script makes."""
-    return runpy.run_path(str(FOLDER / "notebook.py"))["notebook"]()
+NOTEBOOK = support.ROOT / "docs" / "teaching" / "lessons.ipynb"
 
 
 def test_the_notebook_is_made_from_the_lessons() -> None:
-    """Catches a page or skeleton that has changed since `python docs/teaching/notebook.py`."""
-    assert NOTEBOOK.read_text() == nbformat.writes(made()) + "\n"
+    """Catches a page or skeleton that has changed since `make notebook`."""
+    assert NOTEBOOK.read_text() == nbformat.writes(notebook()) + "\n"
 
 
 @pytest.mark.slow
@@ -32,7 +26,7 @@ def test_a_cell_checks_a_program(
     tmp_path: Path, execute_cells: Callable[[Any, Path], None]
 ) -> None:
     """Catches cells that do not run, or that say the same of every program."""
-    book = made()
+    book = notebook()
     setup, skeleton = (
         next(cell for cell in book.cells if cell.id == name) for name in ("setup", "sum-program")
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import runpy
 import shlex
 import shutil
 import subprocess
@@ -17,16 +16,14 @@ import support
 from test_docs import links, named_paths
 
 from miniapps import lessons
-
-BUILD = support.ROOT / "docs" / "teaching" / "student_package.py"
+from miniapps.lessons.handout import student_package
 
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory) -> Path:
     """The folder that a student has after unzipping."""
     folder = tmp_path_factory.mktemp("student")
-    done = support.execute([sys.executable, BUILD, folder / "package.zip"])
-    assert done.returncode == 0, done.stderr
+    student_package.write(folder / "package.zip")
     with zipfile.ZipFile(folder / "package.zip") as file:
         file.extractall(folder)
     (unzipped,) = [path for path in folder.iterdir() if path.is_dir()]
@@ -71,8 +68,9 @@ def test_links_and_paths_lead_somewhere(package) -> None:
             assert {path for path in named_paths(text) if not (package / path).exists()} == set()
     programs = {path.name for path in (package / "docs" / "teaching").iterdir()}
     assert programs == {"jacobi2d_mpi4py.py", "jacobi2d_charm4py.py"}
-    with_links_inside = runpy.run_path(str(BUILD))["with_links_inside"]
-    gone = with_links_inside("[a](b.md#c) [d](e.md) ![f](g.png)", "docs/x.md", {"docs/b.md"})
+    gone = student_package.with_links_inside(
+        "[a](b.md#c) [d](e.md) ![f](g.png)", "docs/x.md", {"docs/b.md"}
+    )
     assert gone == "[a](b.md#c) d f"
 
 

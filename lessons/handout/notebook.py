@@ -1,6 +1,6 @@
 """Makes the notebook with the lessons for mpi4py, from their pages and skeletons.
 
-python docs/teaching/notebook.py docs/teaching/lessons.ipynb
+python -m miniapps.lessons.handout.notebook docs/teaching/lessons.ipynb
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def notebook() -> Any:
         lesson = lessons.load(name)
         if RUNTIME not in lesson.runtimes:
             continue
-        page = (lesson.folder / "page.md").read_text()
+        page = (lesson.folder / "page.md").read_text(encoding="utf-8")
         program = f"%%check {name}\n{lesson.skeleton(RUNTIME)}".rstrip()
         cells += [
             new_markdown_cell(page, id=f"{name}-page"),
@@ -57,4 +57,4 @@ def notebook() -> Any:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(nbformat.writes(notebook()) + "\n")
+    Path(sys.argv[1]).write_text(nbformat.writes(notebook()) + "\n", encoding="utf-8")

@@ -1,6 +1,6 @@
 """Makes the zip file that students get: the lessons and what runs them, without right programs.
 
-python docs/teaching/student_package.py student-package.zip
+python -m miniapps.lessons.handout.student_package student-package.zip
 """
 
 from __future__ import annotations
@@ -17,11 +17,16 @@ from miniapps.lessons.mistakes import SUFFIX, source
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = "lessons-in-parallel-python"
-FILES = ("LICENSE", "pyproject.toml", "Dockerfile", ".dockerignore")
-FILES += (".devcontainer/devcontainer.json",)
-README = ROOT / "docs/teaching/README-for-students.md"
+FILES = (
+    "LICENSE",
+    "pyproject.toml",
+    "Dockerfile",
+    ".dockerignore",
+    ".devcontainer/devcontainer.json",
+)
+README = ROOT / "lessons/handout/README.md"
 PAGES = ("docs/*.md", "docs/teaching/jacobi2d_*.py")  # which pages of lessons name
-LEFT_OUT = {"__pycache__", "right"}  # folders
+LEFT_OUT = {"__pycache__", "right", "handout"}  # folders
 PATH = re.compile(rf"`(?=(?:{'|'.join(PARTS)})/)")  # of a file, in a page
 LINK = re.compile(r"!?\[([^\]]+)\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 
@@ -36,8 +41,9 @@ def files() -> Iterator[tuple[str, Path]]:
             yield str(path.relative_to(ROOT)), path
     for package in ("miniapps", *PARTS):
         for path in sorted((ROOT / package).rglob("*")):
-            if path.is_file() and not LEFT_OUT & {*path.parts}:
-                yield str(student_name(path.relative_to(ROOT))), path
+            place = path.relative_to(ROOT)
+            if path.is_file() and not LEFT_OUT & {*place.parts}:
+                yield str(student_name(place)), path
 
 
 def student_name(path: Path) -> Path:
