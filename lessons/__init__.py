@@ -3,7 +3,7 @@
 Each package here is a lesson. It exports `LESSON`, which says what the student's program must
 compute, and contains the page (``page.md``), a skeleton per runtime (``for_mpi4py.py``,
 ``for_charm4py.py``), three hints (``hints.md``), right programs (``right/``) and known mistakes
-(``mistakes/``). docs/lessons.md describes all of it.
+(``mistakes/``). docs/teaching/lessons.md describes all of it.
 """
 
 from __future__ import annotations

@@ -27,9 +27,9 @@ from miniapps.workbench.study.tables import FEW, SHORT_S
 
 PAGES = sorted(
     [
-        *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
+        *(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")),
+        *(str(path.relative_to(ROOT)) for path in (ROOT / "docs/teaching").glob("*.md")),
         "docs/results/README.md",
-        *(f"docs/teaching/{path.name}" for path in (ROOT / "docs/teaching").glob("*.md")),
         "benchmarks/README.md",
         "README.md",
         "CHANGELOG.md",

@@ -66,8 +66,9 @@ def test_links_and_paths_lead_somewhere(package) -> None:
             assert (page.parent / link.partition("#")[0]).exists(), (page, link)
         if "lessons" in page.relative_to(package).parts:
             assert {path for path in named_paths(text) if not (package / path).exists()} == set()
-    programs = {path.name for path in (package / "docs" / "teaching").iterdir()}
-    assert programs == {"jacobi2d_mpi4py.py", "jacobi2d_charm4py.py"}
+    given = {path.name for path in (package / "docs" / "teaching").iterdir()}
+    programs = {"jacobi2d_mpi4py.py", "jacobi2d_charm4py.py"}
+    assert given == {*programs, "lessons.md", "two-programs.md"}
     gone = student_package.with_links_inside(
         "[a](b.md#c) [d](e.md) ![f](g.png)", "docs/x.md", {"docs/b.md"}
     )

@@ -16,7 +16,7 @@ import support
 from miniapps.jacobi2d import Problem, reference
 
 FOLDER = support.ROOT / "docs" / "teaching"
-PAGE = support.ROOT / "docs" / "teaching.md"
+PAGE = FOLDER / "two-programs.md"
 SIZE, STEPS = (37, 29), 25  # uneven over 2 and 3 blocks; the heat of both sides mixes
 MPI = [(ranks, []) for ranks in (1, 2, 3, 4)]
 CHARM = [
@@ -127,7 +127,7 @@ def test_programs_stand_alone() -> None:
 
 def test_page_points_at_the_right_lines() -> None:
     """Catches links of the page to lines that have moved."""
-    links = re.findall(r"\[`([^`]+)`\]\(teaching/(\w+\.py)#L(\d+)\)", PAGE.read_text())
+    links = re.findall(r"\[`([^`]+)`\]\((\w+\.py)#L(\d+)\)", PAGE.read_text())
     assert len(links) > 10
     for text, name, line in links:
         assert text in (FOLDER / name).read_text().splitlines()[int(line) - 1], (text, name, line)

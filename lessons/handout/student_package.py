@@ -25,7 +25,12 @@ FILES = (
     ".devcontainer/devcontainer.json",
 )
 README = ROOT / "lessons/handout/README.md"
-PAGES = ("docs/*.md", "docs/teaching/jacobi2d_*.py")  # which pages of lessons name
+PAGES = (  # which pages of lessons name; for-teachers.md and the tables of marks are not among them
+    "docs/*.md",
+    "docs/teaching/lessons.md",
+    "docs/teaching/two-programs.md",
+    "docs/teaching/jacobi2d_*.py",
+)
 LEFT_OUT = {"__pycache__", "right", "handout"}  # folders
 PATH = re.compile(rf"`(?=(?:{'|'.join(PARTS)})/)")  # of a file, in a page
 LINK = re.compile(r"!?\[([^\]]+)\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
