@@ -68,7 +68,7 @@ def test_links_and_paths_lead_somewhere(package) -> None:
             assert {path for path in named_paths(text) if not (package / path).exists()} == set()
     given = {path.name for path in (package / "docs" / "teaching").iterdir()}
     programs = {"jacobi2d_mpi4py.py", "jacobi2d_charm4py.py"}
-    assert given == {*programs, "lessons.md", "two-programs.md"}
+    assert given == {*programs, "first-lesson.md", "lessons.md", "two-programs.md"}
     gone = student_package.with_links_inside(
         "[a](b.md#c) [d](e.md) ![f](g.png)", "docs/x.md", {"docs/b.md"}
     )

@@ -27,6 +27,7 @@ FILES = (
 README = ROOT / "lessons/handout/README.md"
 PAGES = (  # which pages of lessons name; for-teachers.md and the tables of marks are not among them
     "docs/*.md",
+    "docs/teaching/first-lesson.md",
     "docs/teaching/lessons.md",
     "docs/teaching/two-programs.md",
     "docs/teaching/jacobi2d_*.py",
