@@ -770,7 +770,7 @@ def test_a_page_says_what_is_otherwise_than_published(canned: Path) -> None:
         ]
         assert len(drawing.figure_of(found).axes) == 3  # published values have their own axis
         page = " ".join(report.page([found], scale, Path("made")).split())
-        assert "Otherwise than with `--full`: `size` 750, not 5998; `distribution`" in page
+        assert "Different from `--full`: `size` 750, not 5998; `distribution`" in page
         other = "These figures show campaigns with other settings than with `--full`: espm2-fig7."
         assert (other in page) == (scale == carry_out.FULL)
     assert found.campaign is not None

@@ -38,15 +38,15 @@ from miniapps.workbench.study.statistics import Interval, mean_interval, ratio_i
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told here"
 FACTOR = 2  # by which an effect on another machine may differ
 NEUTRAL = (RATIO, GROWTH, EFFICIENCY)  # takes without a difference at 1
-RULE = f"""A claim *{HOLDS}* if the 99 % interval of what was measured is inside of the range of
-values that agree with the published one, and *{FAILS}* if it is outside. If it is partly inside,
-the claim *{OPEN}*; nor can it if this machine lacks what the claim is about, or if other programs
-took more than {DISTURBED:.0%} of a PE's time in most of the runs. The range depends on what is
-claimed. An effect (such as "2.6 times as fast"): half to {FACTOR} times the published effect,
-because processors differ; the effect of a ratio is its distance from 1. "No difference": the
-published number, up to the tolerance in the table. "There is a gain": all above the published
-number. A claim about several sizes holds if it holds at each of them, and does not hold if it
-does not at one."""
+RULE = f"""A claim *{HOLDS}* if the measured 99 % interval is inside the range of values that agree
+with the published one, and *{FAILS}* if it is outside. A claim *{OPEN}* if the interval is partly
+inside, if this machine lacks what the claim is about, or if other programs took more than
+{DISTURBED:.0%} of a PE's time in most of the runs. The range depends on the kind of claim. For an
+effect (such as "2.6 times as fast") it is half to {FACTOR} times the published effect, because
+processors differ; the effect of a ratio is its distance from 1. For "no difference" it is the
+published number plus or minus the tolerance in the table, for "there is a gain" all above the
+published number. A claim about several sizes holds if it holds at each of them, and does not hold
+if it fails at one."""
 Range = tuple[float, float]
 
 

@@ -34,24 +34,24 @@ CAPTION = (
 )
 HEAD = f"""For readers who want to know which published results about parallel Python hold on
 their own machine, and which do not. The command above runs one study in about 5 minutes (with
-`--quick` in about one), draws the published and the measured points, and prints for each claim
-what was published, what was measured with its 99 % interval, and whether it *{HOLDS}*, *{FAILS}*
-or *{OPEN}*. `miniapps reproduce --list` names all figures and claims of five publications, with
-what is missing for the rest. `miniapps reproduce --all --quick` writes this page; no number in it
-is written by hand. [studies.md](studies.md#published-claims) describes the command and the files of
-claims.
+`--quick` in about one), and draws the published and the measured points. For each claim it prints
+the published value, the measured one with its 99 % interval, and whether the claim *{HOLDS}*,
+*{FAILS}* or *{OPEN}*. `miniapps reproduce --list` names all figures and claims of five
+publications, and what this machine lacks to measure some of them. `miniapps reproduce --all
+--quick` writes this page; no number in it is written by hand.
+[studies.md](studies.md#published-claims) describes the command and the files of claims.
 
 The publications: ESPM2 2021 (Fink et al., a comparison of Charm4Py and mpi4py), CharmPy (Galvez
 et al., CLUSTER 2018), OMB-Py (Alnaasan et al., 2021), the documentation of Charm4Py, and pPython
-(Byun et al., 2023). Processors and MPI are others than the published ones, and two cores are no
-cluster: so mostly ratios are compared, and what needs more is said to be open. Problems are smaller
-than the published ones unless `--full` is given: each figure says how."""
-CHANGES = """Some of the public programs were wrong. A model of each runs beside the right
-program, in the same study. Its validation fails, as it must: its records say `valid: false, as
-published`. The models are in `workbench/reproduce/as_published`, where only `miniapps reproduce`
-finds them. Each is about the mistake alone, in our program: it has the speed of our kernels, not
-of the public ones. What a model costs beside its mistake is in its times, too: `pic_hopping`
-remembers the velocities of the step before."""
+(Byun et al., 2023). Processors and MPI differ from the published ones, so most comparisons are of
+ratios. A claim that needs more than the cores of this machine stays open. Problems are smaller than
+the published ones unless `--full` is given; each figure says how."""
+CHANGES = """Some of the public programs were wrong. A model of each, which is our program with
+that mistake, runs beside the right program in the same study. Its validation fails, as it must:
+its records say `valid: false, as published`. The models are in `workbench/reproduce/as_published`,
+where only `miniapps reproduce` finds them. A model shows the effect of the mistake alone, with the
+speed of our kernels, not of the public ones. Its times include what it needs to make the mistake:
+`pic_hopping` stores the velocities of the step before."""
 
 
 def prose(text: str) -> str:
@@ -110,7 +110,7 @@ def _how(found: Sequence[Found], scale: str) -> str:
         said += (
             f" In {others} of them other programs took more than {DISTURBED:.0%} of a PE's time:"
             f" intervals are wider than on a quiet machine, and means may be wrong. Each figure"
-            f" says how many of its own runs they are."
+            f" says how many of its runs were disturbed."
         )
     other = [
         one.figure.name
@@ -136,7 +136,7 @@ def _section(one: Found, folder: Path) -> Iterator[str]:
         made = f"{made_of(one.campaign)}, on {machine_of(one.campaign)}"
         said = [f"{made}. Noise of the machine: {noise}.", disturbed_text(one)]
         if one.departures:
-            said.append(f"Otherwise than with `--full`: {'; '.join(one.departures)}.")
+            said.append(f"Different from `--full`: {'; '.join(one.departures)}.")
         yield prose(" ".join(said))
     yield markdown(claims_table(one), titled=False)
 
