@@ -11,11 +11,18 @@ from typing import Any
 
 from miniapps import apps, drivers
 from miniapps.drivers.descriptor import Driver
-from miniapps.parameters import Number, Share, integer, shown
+from miniapps.parameters import Number, Share, integer, require, shown
 from miniapps.workbench.parser import chosen
 
 SECONDS = Number(zero=False)  # of --stall
 SHARE = Share(zero=False)
+
+
+def refuse_runtime(
+    runtime: Sequence[str], allowed: str = "a study passes no options to launchers"
+) -> None:
+    """Raise InputError for options after ``--``; for commands that pass none to launchers."""
+    require(not runtime, "--", " ".join(runtime), allowed)
 
 
 def add_app_options(parser: argparse.ArgumentParser, problem: Any) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from miniapps.parameters import InputError, require
-from miniapps.workbench.arguments import SHARE, add_number
+from miniapps.workbench.arguments import SHARE, add_number, refuse_runtime
 from miniapps.workbench.exit_status import VALID
 from miniapps.workbench.table import show
 
@@ -42,7 +42,7 @@ def command(options: argparse.Namespace, runtime: list[str]) -> int:
     """List figures, or measure some; returns the exit status. Raises InputError."""
     from miniapps.workbench.reproduce import papers, tables
 
-    require(not runtime, "--", " ".join(runtime), "a study passes no options to launchers")
+    refuse_runtime(runtime)
     every = papers.figures()
     if options.list:
         require(

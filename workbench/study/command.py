@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from miniapps.parameters import require
-from miniapps.workbench.arguments import add_app_options, add_kinds
+from miniapps.workbench.arguments import add_app_options, add_kinds, refuse_runtime
 from miniapps.workbench.exit_status import VALID
 from miniapps.workbench.parser import Prints
 from miniapps.workbench.run.spec import RunSpec
@@ -67,8 +67,7 @@ def _add_options(parser: Any, problem: Any) -> None:
 
 
 def _study(options: argparse.Namespace, runtime: list[str]) -> int:
-    allowed = "a study passes no options to launchers"
-    require(not runtime, "--", " ".join(runtime), allowed)
+    refuse_runtime(runtime)
     return study(options)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from miniapps.parameters import require
-from miniapps.workbench.arguments import SHARE, add_number, add_stall, typed
+from miniapps.workbench.arguments import SHARE, add_number, add_stall, refuse_runtime, typed
 from miniapps.workbench.exit_status import VALID
 from miniapps.workbench.run.writable import check_writable
 
@@ -60,7 +60,7 @@ def command(options: argparse.Namespace, runtime: list[str]) -> int:
     from miniapps.workbench.study.comm.plan import left_out_line
     from miniapps.workbench.study.runner import Policy, measure
 
-    require(not runtime, "--", " ".join(runtime), "a study passes no options to launchers")
+    refuse_runtime(runtime)
     plan = planned(options)
     nothing = "; ".join(["no claim can be measured here", *map(left_out_line, plan.left_out)])
     require(bool(plan.launches) or options.dry_run, "FILE.toml", options.file, nothing)
