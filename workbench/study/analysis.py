@@ -116,13 +116,10 @@ class Result:
 
 def results(campaign: Campaign) -> list[Result]:
     """The results of all points that have runs, in the order of the matrix."""
-    records: dict[int, list[dict[str, Any]]] = {}
-    for run in campaign.of("run"):
-        records.setdefault(run["point"], []).append(run["record"])
     points = campaign.head["points"]
     return [
-        Result(number, case_of(points[number]), points[number]["problem"], tuple(records[number]))
-        for number in sorted(records)
+        Result(number, case_of(points[number]), points[number]["problem"], tuple(records))
+        for number, records in sorted(campaign.records.items())
     ]
 
 

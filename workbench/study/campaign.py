@@ -84,6 +84,19 @@ class Campaign:
         return (entry for entry in self.events if entry["event"] == event)
 
     @property
+    def records(self) -> dict[int, list[dict[str, Any]]]:
+        """The records of the runs that count, by point."""
+        found: dict[int, list[dict[str, Any]]] = {}
+        for run in self.of("run"):
+            found.setdefault(run["point"], []).append(run["record"])
+        return found
+
+    @property
+    def wrong(self) -> set[int]:
+        """Points with a run that it is pointless to repeat."""
+        return {entry["point"] for entry in self.of("dropped") if entry["final"]}
+
+    @property
     def completed(self) -> set[tuple[int, int]]:
         """Trial and point of every run that is not to be repeated."""
         made = [*self.of("run"), *(entry for entry in self.of("dropped") if entry["final"])]

@@ -88,13 +88,10 @@ def wide_points(campaign: Campaign, until: float) -> dict[int, float]:
 
     Points with a wrong run are left out: more runs would not help.
     """
-    times: dict[int, list[float]] = {}
-    for run in campaign.of("run"):
-        times.setdefault(run["point"], []).append(mean_step_s(run["record"]))
-    wrong = {entry["point"] for entry in campaign.of("dropped") if entry["final"]}
+    wrong = campaign.wrong
     shares = {
-        point: mean_interval(values).relative_half_width
-        for point, values in times.items()
+        point: mean_interval([mean_step_s(record) for record in records]).relative_half_width
+        for point, records in campaign.records.items()
         if point not in wrong
     }
     return {point: share for point, share in shares.items() if not share <= until}

@@ -84,11 +84,7 @@ class Result:
 
 def results(campaign: Campaign) -> list[Result]:
     """All claims, with the lines that have runs that count."""
-    records: dict[int, list[dict[str, Any]]] = {}
-    for run in campaign.of("run"):
-        records.setdefault(run["point"], []).append(run["record"])
-    head = campaign.head
-    wrong = {entry["point"] for entry in campaign.of("dropped") if entry["final"]}
+    head, records, wrong = campaign.head, campaign.records, campaign.wrong
     return [
         Result(
             claim,

@@ -103,11 +103,10 @@ def left_out_table(campaign: Campaign, found: Sequence[Result]) -> Table:
 
 def why_missing(campaign: Campaign, line: Mapping[str, Any]) -> str:
     """Why a line that was launched has no values."""
-    records = [run["record"] for run in campaign.of("run") if run["point"] == line["point"]]
     alone = [runtime.library_alone for runtime in communication.runtimes().values()]
     reasons = distinct(
         record["without_c"]
-        for record in records
+        for record in campaign.records.get(line["point"], [])
         if line["call"] in alone and record.get("without_c") is not None
     )
     return f"no ping-pong in C: {'; '.join(reasons)}" if reasons else "no run that counts"
@@ -152,11 +151,11 @@ def _notes(result: Result) -> tuple[str, ...]:
 
 def points_table(campaign: Campaign) -> Table:
     """All runs of a trial: how often they count, and why others do not."""
-    runs = [run["point"] for run in campaign.of("run")]
+    records = campaign.records
     rows = []
     for point in range(len(campaign.head["points"])):
         failures = [entry["reason"] for entry in campaign.failures if entry["point"] == point]
-        made = runs.count(point)
+        made = len(records.get(point, []))
         text = "valid" if made else "no run that counts"
         if failures:
             text = f"{len(failures)} dropped: {'; '.join(distinct(failures))}"
