@@ -20,10 +20,11 @@ from miniapps.workbench.cli import build_parser, spec_of, split_runtime_options,
 from miniapps.workbench.plural import counted
 from miniapps.workbench.run.spec import RunSpec
 from miniapps.workbench.selftest import faults
+from miniapps.workbench.study.cells import FEW
 from miniapps.workbench.study.command import EXAMPLES
 from miniapps.workbench.study.options import expanded, shipped, study_of, table_of
 from miniapps.workbench.study.plan import KINDS
-from miniapps.workbench.study.tables import FEW, SHORT_S
+from miniapps.workbench.study.tables import SHORT_S
 
 PAGES = sorted(
     [

@@ -39,7 +39,7 @@ from miniapps.workbench.comm import anatomy
 from miniapps.workbench.reproduce import predicates
 from miniapps.workbench.run import clocks, record, revalidation
 from miniapps.workbench.show import saved_claims
-from miniapps.workbench.study import analysis, noise, reframe, statistics, tables, validation
+from miniapps.workbench.study import analysis, cells, noise, reframe, statistics, tables, validation
 
 STILL = LeanmdProblem(dt=0.005)
 CODE: dict[str, Any] = {
@@ -127,7 +127,7 @@ CODE: dict[str, Any] = {
     "studies: confidence level": statistics.LEVEL,
     "studies: part of a run that is disturbed": record.DISTURBED,
     "studies: residual of a fit": tables.POOR,
-    "studies: trials of an interval": tables.FEW,
+    "studies: trials of an interval": cells.FEW,
     "studies: shortest run, s": tables.SHORT_S,
     "studies: slowdown that a ReFrame check accepts, at least": reframe.LEAST_TOLERANCE,
     "studies: trials from which that check knows the spread": reframe.TRIALS_FOR_SPREAD,

@@ -11,6 +11,9 @@ from miniapps.workbench.study.statistics import Interval
 from miniapps.workbench.study.validation import own_problem
 from miniapps.workbench.table import NONE, Column
 
+FEW = 5  # trials; with fewer, an interval is hardly wider than their range
+NO_RUN = "no run that counts"
+
 
 def number(value: float, digits: int = 4) -> str:
     """A number with ``digits`` significant digits; very small or large ones have an exponent."""
@@ -58,6 +61,21 @@ def problem_cell(campaign: Campaign, number: int) -> str:
 def distinct(values: Iterable[Any]) -> list[str]:
     """The distinct values as one-line texts, in their original order."""
     return list(dict.fromkeys(" ".join(str(value).split()) for value in values))
+
+
+def few_trials(counts: Iterable[int]) -> list[str]:
+    """A note if some numbers of trials are small."""
+    note = f"fewer than {FEW} trials: an interval is hardly more than their range"
+    return [note] if any(count < FEW for count in counts) else []
+
+
+def outcome(campaign: Campaign, point: int) -> str:
+    """Whether a point has runs that count, or why runs of it do not."""
+    reasons = [entry["reason"] for entry in campaign.failures if entry["point"] == point]
+    if reasons:
+        return f"{len(reasons)} dropped: {'; '.join(distinct(reasons))}"
+    made = any(run["point"] == point for run in campaign.of("run"))
+    return "valid" if made else NO_RUN
 
 
 def half_point(length: Interval) -> str:

@@ -16,8 +16,10 @@ from miniapps.workbench.study.campaign import Campaign
 from miniapps.workbench.study.cells import (
     columns_of,
     distinct,
+    few_trials,
     half_point,
     number,
+    outcome,
     problem_cell,
     share,
     with_bounds,
@@ -33,7 +35,6 @@ from miniapps.workbench.study.validation import label, wide_points
 from miniapps.workbench.table import NONE, Table
 
 POOR = 0.1  # the largest residual of a usable fit
-FEW = 5  # trials; with fewer, an interval is hardly wider than their range
 SHORT_S = 0.2  # timed seconds of a run below which a brief disturbance dominates
 OVERSUBSCRIBED = "oversubscribed: times mean nothing"
 PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -68,8 +69,8 @@ def points_table(campaign: Campaign, found: Sequence[Result]) -> Table:
             str(point["pes"]),
             problem_cell(campaign, number_),
         )
-        outcome = _outcome(campaign, number_, by_number.get(number_))
-        rows.append((*head, *_measured(by_number.get(number_), factor), outcome))
+        text = _outcome(campaign, number_, by_number.get(number_))
+        rows.append((*head, *_measured(by_number.get(number_), factor), text))
     columns = columns_of(
         "configuration", "#PEs", "problem", "#trials", "#ms per step", f"#rate [{unit}]"
     )
@@ -77,8 +78,7 @@ def points_table(campaign: Campaign, found: Sequence[Result]) -> Table:
     notes = [noise_line(campaign), *_too_wide(campaign)]
     if any(len(result.records) < 2 for result in found):
         notes.append("[none]: one trial has no interval")
-    if any(1 < len(result.records) < FEW for result in found):
-        notes.append(f"fewer than {FEW} trials: an interval is hardly more than their range")
+    notes += few_trials(n for result in found if (n := len(result.records)) > 1)
     if any(result.mean("wall_s") < SHORT_S for result in found):
         granularity = campaign.head["study"]["kind"] == "granularity"
         more = "--steps or --max-steps" if granularity else "--steps"
@@ -123,11 +123,7 @@ def _rate_unit(found: Sequence[Result]) -> tuple[float, str]:
 
 
 def _outcome(campaign: Campaign, number_: int, result: Result | None) -> str:
-    dropped = [entry for entry in campaign.failures if entry["point"] == number_]
-    text = "valid" if result else "no run that counts"
-    if dropped:
-        reasons = "; ".join(distinct(entry["reason"] for entry in dropped))
-        text = f"{len(dropped)} dropped: {reasons}"
+    text = outcome(campaign, number_)
     if result and result.disturbed:
         runs = counted(len(result.records), "run")
         text += f"; {result.disturbed} of {runs} disturbed"

@@ -10,7 +10,15 @@ from miniapps import communication
 from miniapps.workbench.plural import counted
 from miniapps.workbench.quoting import csv_of
 from miniapps.workbench.study.campaign import Campaign
-from miniapps.workbench.study.cells import columns_of, distinct, number, with_bounds
+from miniapps.workbench.study.cells import (
+    NO_RUN,
+    columns_of,
+    distinct,
+    few_trials,
+    number,
+    outcome,
+    with_bounds,
+)
 from miniapps.workbench.study.comm.plan import POINT, label
 from miniapps.workbench.study.comm.series import Line, Result
 from miniapps.workbench.study.comm.written import comparisons_table, effects_table, pairs
@@ -18,7 +26,6 @@ from miniapps.workbench.study.provenance import machine, noise_line
 from miniapps.workbench.study.statistics import Interval
 from miniapps.workbench.table import NONE, Column, Table
 
-FEW = 5  # trials; with fewer, an interval is hardly wider than their range
 OVERSUBSCRIBED = "more ranks than cores: no figure, and no time to quote"
 CSV = (
     *("claim", "line", "unit", "size", "trials", "value", "low", "high"),
@@ -55,10 +62,8 @@ def claims_table(campaign: Campaign, found: Sequence[Result]) -> Table:
         )
         for result in found
     ]
-    notes = [noise_line(campaign)]
     trials = [len(line.records) for result in found for line in result.lines]
-    if trials and min(trials) < FEW:
-        notes.append(f"fewer than {FEW} trials: an interval is hardly more than their range")
+    notes = [noise_line(campaign), *few_trials(trials)]
     columns = columns_of("claim", "published", "here")
     return Table("Claims", columns, tuple(rows), tuple(notes))
 
@@ -109,7 +114,7 @@ def why_missing(campaign: Campaign, line: Mapping[str, Any]) -> str:
         for record in campaign.records.get(line["point"], [])
         if line["call"] in alone and record.get("without_c") is not None
     )
-    return f"no ping-pong in C: {'; '.join(reasons)}" if reasons else "no run that counts"
+    return f"no ping-pong in C: {'; '.join(reasons)}" if reasons else NO_RUN
 
 
 def values_table(result: Result) -> Table:
@@ -151,16 +156,12 @@ def _notes(result: Result) -> tuple[str, ...]:
 
 def points_table(campaign: Campaign) -> Table:
     """All runs of a trial: how often they count, and why others do not."""
-    records = campaign.records
-    rows = []
-    for point in range(len(campaign.head["points"])):
-        failures = [entry["reason"] for entry in campaign.failures if entry["point"] == point]
-        made = len(records.get(point, []))
-        text = "valid" if made else "no run that counts"
-        if failures:
-            text = f"{len(failures)} dropped: {'; '.join(distinct(failures))}"
-        rows.append((label(campaign.head, point), str(made), text))
-    return Table("Runs", columns_of("run", "#trials", "result"), tuple(rows))
+    made = campaign.records
+    rows = tuple(
+        (label(campaign.head, point), str(len(made.get(point, []))), outcome(campaign, point))
+        for point in range(len(campaign.head["points"]))
+    )
+    return Table("Runs", columns_of("run", "#trials", "result"), rows)
 
 
 def environment_table(campaign: Campaign) -> Table:
