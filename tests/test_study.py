@@ -750,6 +750,29 @@ def test_a_run_that_failed_is_made_again(tmp_path, canned):
     assert len(campaign.completed) == len(list(campaign.of("run"))) == 6
 
 
+def test_one_run_of_each_trial_and_point_counts(tmp_path, canned):
+    """Catches a run that counts twice, and one made again that does not count for the first."""
+    path = tmp_path / "c.jsonl"
+    study = study_of("strong", "echo", *TINY)
+    made = canned(record_of)
+    conducted(study, path)
+    lines = path.read_text().splitlines()
+    repeated = next(line for line in lines if '"event":"run"' in line)
+    path.write_text("\n".join([*lines, repeated, ""]))
+    campaign = Campaign.read(path)
+    assert len(list(campaign.of("run"))) == 6 and not campaign.failures
+    (dropped,) = campaign.of("dropped")
+    assert dropped["reason"] == "there is another run of this trial and point before"
+    changed = json.loads(repeated)
+    changed["record"]["state_hash"] = "cd" * 32
+    path.write_text("\n".join([json.dumps(changed) if x == repeated else x for x in lines]) + "\n")
+    made.clear()
+    for _ in range(2):
+        status, campaign = conducted(study, path)
+        assert status == VALID and not campaign.failures and len(made) == 1
+        assert len(campaign.completed) == len(list(campaign.of("run"))) == 6
+
+
 def test_different_problems_may_end_in_different_states(tmp_path, canned):
     study = study_of("weak", "echo", *TINY)
     canned(lambda spec: record_of(spec, state_hash=f"{spec.pes:064x}"))

@@ -129,7 +129,7 @@ class CommCampaign(Campaign):
         for event in events:
             if event["event"] == "run":
                 reason = objection(head["points"][event["point"]], event["record"])
-                reason = reason or _repeated(kept, event) or _unchecked(kept, event)
+                reason = reason or _unchecked(kept, event)
                 event = dropped(event, reason) if reason else event
             kept.append(event)
         return kept
@@ -177,13 +177,6 @@ def values_of(record: Mapping[str, Any], size: int, call: str | None = None) -> 
     for one in record["measured"]:
         if one["size"] == size:
             yield one.get("value")
-
-
-def _repeated(events: Sequence[Event], run: Event) -> str | None:
-    """Whether there is an earlier run of the trial and point, in words."""
-    key = (run["trial"], run["point"])
-    made = {(event["trial"], event["point"]) for event in events if event["event"] == "run"}
-    return "there is another run of this trial and point before" if key in made else None
 
 
 def _unchecked(events: Sequence[Event], run: Event) -> str | None:
