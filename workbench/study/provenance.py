@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from miniapps import drivers
@@ -18,6 +18,7 @@ from miniapps.workbench.study.validation import answer_key, in_words, label
 from miniapps.workbench.table import NONE, Table
 
 Named = Callable[[dict[str, Any], int], str]  # a point of a head in a few words
+Item = tuple[str, list[str]]  # with its distinct values
 
 
 def noise_line(campaign: Campaign) -> str:
@@ -77,13 +78,15 @@ def hashes_table(campaign: Campaign) -> Table:
     return Table("Final states", columns, tuple(rows))
 
 
-def environment_table(campaign: Campaign) -> Table:
-    """Machine, versions, clock, noise, and settings of the runs."""
-    rows = tuple((name, "; ".join(values) or NONE) for name, values in _environment(campaign))
+def environment_table(campaign: Campaign, settings: Iterable[Item]) -> Table:
+    """Settings of the runs, machine, clock, noise and versions."""
+    items = (*settings, *_machine(campaign))
+    rows = tuple((name, "; ".join(values) or NONE) for name, values in items)
     return Table("Machine and versions", columns_of("item", "value"), rows)
 
 
-def _environment(campaign: Campaign) -> Iterator[tuple[str, list[str]]]:
+def settings(campaign: Campaign) -> Iterator[Item]:
+    """The settings of a study of an app."""
     study = campaign.head["study"]
     yield "steps", [f"{timed_steps(campaign.head)} timed, after {study['warmup']} of warm-up"]
     if "lb_first" in study:
@@ -93,11 +96,10 @@ def _environment(campaign: Campaign) -> Iterator[tuple[str, list[str]]]:
     yield "trials", _trials(campaign)
     yield "shuffle seed", [str(study["shuffle_seed"])]
     yield "device", [study["device"]]
-    yield from machine(campaign)
 
 
-def machine(campaign: Campaign) -> Iterator[tuple[str, list[str]]]:
-    """Where and with what the runs were made: items with their distinct values."""
+def _machine(campaign: Campaign) -> Iterator[Item]:
+    """Where and with what the runs were made."""
     starts = list(campaign.of("start"))
     records = [run["record"] for run in campaign.of("run")]
     pinned = {

@@ -30,6 +30,7 @@ from miniapps.workbench.study.provenance import (
     environment_table,
     hashes_table,
     noise_line,
+    settings,
 )
 from miniapps.workbench.study.validation import label, wide_points
 from miniapps.workbench.table import NONE, Table
@@ -52,7 +53,7 @@ def tables(campaign: Campaign) -> list[Table]:
     elif kind == "granularity":
         made.append(granularity_table(found))
     made.append(pairwise_table(campaign, found))
-    return [*made, hashes_table(campaign), environment_table(campaign)]
+    return [*made, hashes_table(campaign), environment_table(campaign, settings(campaign))]
 
 
 # All points ---------------------------------------------------------------------------------------

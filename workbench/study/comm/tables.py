@@ -22,7 +22,7 @@ from miniapps.workbench.study.cells import (
 from miniapps.workbench.study.comm.plan import POINT, label
 from miniapps.workbench.study.comm.series import Line, Result
 from miniapps.workbench.study.comm.written import comparisons_table, effects_table, pairs
-from miniapps.workbench.study.provenance import machine, noise_line
+from miniapps.workbench.study.provenance import Item, environment_table, noise_line
 from miniapps.workbench.study.statistics import Interval
 from miniapps.workbench.table import NONE, Column, Table
 
@@ -49,7 +49,7 @@ def tables(campaign: Campaign, found: Sequence[Result]) -> list[Table]:
             made.append(ratios_table(result))
     both = pairs(found)
     made += [table for table in (effects_table(both), comparisons_table(both)) if table.rows]
-    return [*made, points_table(campaign), environment_table(campaign)]
+    return [*made, points_table(campaign), environment_table(campaign, settings(campaign))]
 
 
 def claims_table(campaign: Campaign, found: Sequence[Result]) -> Table:
@@ -164,13 +164,11 @@ def points_table(campaign: Campaign) -> Table:
     return Table("Runs", columns_of("run", "#trials", "result"), rows)
 
 
-def environment_table(campaign: Campaign) -> Table:
-    """Machine, versions and settings."""
-    study = campaign.head["study"]
+def settings(campaign: Campaign) -> Iterator[Item]:
+    """The settings of the runs."""
     runs = counted(len(campaign.head["points"]), "run")
-    items = [("runs", [f"{runs} in each trial"]), ("shuffle seed", [str(study["shuffle_seed"])])]
-    rows = [(name, "; ".join(values) or NONE) for name, values in (*items, *machine(campaign))]
-    return Table("Machine and versions", columns_of("item", "value"), tuple(rows))
+    yield "runs", [f"{runs} in each trial"]
+    yield "shuffle seed", [str(campaign.head["study"]["shuffle_seed"])]
 
 
 # CSV ----------------------------------------------------------------------------------------------
