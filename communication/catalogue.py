@@ -67,6 +67,11 @@ class Benchmark:
     usual: tuple[int, ...] = ()
 
     @property
+    def unit(self) -> str:
+        """The unit of its values."""
+        return "MB/s" if self.measures == RATE else "us"
+
+    @property
     def reduces(self) -> bool:
         """Whether messages are numbers that are added."""
         return self.movement in REDUCTIONS

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from miniapps.communication.catalogue import RATE
+from miniapps.communication.catalogue import CATALOGUE
 from miniapps.workbench.comm import results
 from miniapps.workbench.comm.spec import CommSpec
 from miniapps.workbench.comm.variants import Variant
@@ -72,7 +72,7 @@ def _trials(record: dict[str, Any], size: int) -> list[float]:
 
 def tables(records: Sequence[dict[str, Any]], notes: Sequence[str]) -> list[Table]:
     """The values of all variants, a row for each size, and their ratios to the first variant."""
-    unit = "MB/s" if records[0]["measures"] == RATE else "us"
+    unit = CATALOGUE[records[0]["benchmark"]].unit
     names, sizes = [record["name"] for record in records], records[0]["sizes"]
     trials = counted(records[0]["trials"], "trial")
     title = f"{records[0]['benchmark']}, {unit}: means of {trials}, a launch for each"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from miniapps import communication
-from miniapps.communication.catalogue import CATALOGUE, LATENCY, OVERLAP, RATE, Benchmark
+from miniapps.communication.catalogue import CATALOGUE, OVERLAP, RATE, Benchmark
 from miniapps.workbench.plural import counted
 from miniapps.workbench.quoting import csv_of
 from miniapps.workbench.run.record import DISTURBED, crowded, disturbed, disturber
@@ -77,7 +77,7 @@ def _columns(benchmark: Benchmark, record: dict[str, Any], full: bool) -> Iterat
         yield from _overlaps(full)
     else:
         yield Column("Avg Latency(us)" if full else "Latency (us)", of("value"))
-    unit = "(MB/s)" if benchmark.measures == RATE else "(us)"
+    unit = f"({benchmark.unit})"
     if full:
         what = "BW" if benchmark.measures == RATE else "Latency"
         yield Column(f"Min {what}{unit}", of("least"))
@@ -152,7 +152,7 @@ def _half_width(row: dict[str, Any]) -> float | None:
 
 def table(record: dict[str, Any], results: list[dict[str, Any]]) -> str:
     """The results as comma-separated values, a line for each size."""
-    unit = {LATENCY: "us", OVERLAP: "us", RATE: "MB/s"}[record["measures"]]
+    unit = CATALOGUE[record["benchmark"]].unit
     keys = ("benchmark", "driver", "pes", "buffer", "pickle", "touch", "method")
     same = {key: record[key] for key in keys}
     made = []

@@ -235,7 +235,7 @@ class CommRuns:
 
     def shown(self, record: dict[str, Any]) -> str:
         """The first and the last value."""
-        sizes, unit = record["sizes"], unit_of(record["benchmark"])
+        sizes, unit = record["sizes"], CATALOGUE.get(record["benchmark"], ANATOMY).unit
         first, last = (next(values_of(record, size)) for size in (sizes[0], sizes[-1]))
         ends = f"{first:.4g} {unit} for {sizes[0]} B"
         return ends if len(sizes) == 1 else f"{ends}, {last:.4g} for {sizes[-1]} B"
@@ -253,9 +253,3 @@ class CommRuns:
     def wide(self, campaign: Campaign, until: float) -> dict[int, float]:
         """None: each size has an interval of its own, and no option asks for narrow ones."""
         return {}
-
-
-def unit_of(benchmark: str) -> str:
-    """The unit of a benchmark's values."""
-    measures = CATALOGUE[benchmark].measures if benchmark in CATALOGUE else ANATOMY.measures
-    return "MB/s" if measures == "rate" else "us"

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from miniapps.communication.catalogue import ANATOMY, CATALOGUE
 from miniapps.workbench.study.campaign import Campaign
-from miniapps.workbench.study.comm.campaign import unit_of, values_of
+from miniapps.workbench.study.comm.campaign import values_of
 from miniapps.workbench.study.statistics import Interval, mean_interval, ratio_interval
 
 
@@ -117,5 +118,5 @@ def _line(
     shown = {int(size): float(value) for size, value in published.items()}
     if not trials:
         return None
-    unit = unit_of(point["benchmark"])
+    unit = CATALOGUE.get(point["benchmark"], ANATOMY).unit
     return Line(line["name"], unit, tuple(records), trials, shown, point)
