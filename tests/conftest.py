@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ import skips
 import support
 
 from miniapps import drivers
-from miniapps.workbench.cli import main
 from miniapps.workbench.run import launch
 from miniapps.workbench.study import statistics
 
@@ -185,10 +185,8 @@ def run_record() -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture
-def refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., str]:
-    """Run a command that must be refused before anything starts; returns its one line."""
+def refused(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """``refused(*args)``: `support.refused` of a command that must not start anything."""
     popen = subprocess.Popen
 
     def started(*arguments: Any, **more: Any) -> Any:
@@ -199,17 +197,8 @@ def refused(
     monkeypatch.setattr(drivers, "load", started)
     monkeypatch.setattr(launch, "launch", started)
     monkeypatch.setattr(subprocess, "Popen", started)
-
-    def run(*words: object) -> str:
-        with pytest.raises(SystemExit) as caught:
-            main([str(word) for word in words])
-        assert caught.value.code == 2
-        out, err = capsys.readouterr()
-        assert out == ""
-        assert err.startswith("miniapps: ") and err.count("\n") == 1 and err.endswith("\n")
-        return err
-
-    return run
+    monkeypatch.setattr(support, "pes_forked", lambda used: nullcontext())
+    return lambda *words: support.refused(words)
 
 
 PIC = "pic --preset tiny --snapshot-every 4 --trace"

@@ -132,7 +132,7 @@ def refused(words: Sequence[object]) -> str:
     """The line in which a command line is refused, with status 2."""
     done = in_process(*words)
     assert done.returncode == 2 and not done.stdout, done
-    assert done.stderr.count("\n") == 1 and len(done.stderr) < 700, done.stderr
+    assert re.fullmatch("miniapps: .{1,700}\n", done.stderr), done.stderr
     return done.stderr
 
 

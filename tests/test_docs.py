@@ -135,7 +135,7 @@ def indented_commands(text: str) -> list[list[str]]:
     return [words for lines in shown for words in commands(f"```sh\n{lines}\n```")]
 
 
-def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+def complaint(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     """Why the parser refuses a command, or by which name it knows an option now; else empty."""
     words, _ = split_runtime_options(words)
     words = with_names_of_apps(words)
@@ -194,7 +194,7 @@ def test_commands_are_accepted(page: str, capsys: pytest.CaptureFixture[str]) ->
     text = (ROOT / page).read_text()
     for words in commands(text) + (indented_commands(text) if page in LESSONS else []):
         if page not in NOT_HERE or words[1:2] != ["advect"]:
-            assert not refused(words, capsys), words
+            assert not complaint(words, capsys), words
     named = re.findall(r"`miniapps ([a-z]+)\b", text)
     assert set(named) <= every_command(), named
 
@@ -425,9 +425,9 @@ def test_the_checks_of_pages_can_fail(capsys: pytest.CaptureFixture[str]) -> Non
     assert named_paths(page) == {"kernels/none.py"} and links(page) == {"none.md#gone"}
     assert commands(page) == [["run", "echo", "--frame", "2"], ["fly"]]
     assert "fly" not in every_command() and "batch" in every_command()
-    assert "--frame" in refused(commands(page)[0], capsys) and "fly" in refused(["fly"], capsys)
-    assert "called --pe-grid now" in refused(["run", "echo", "--blocks", "2x1"], capsys)
-    assert refused(["run", "echo", "--pe-grid", "2x1"], capsys) == ""
+    assert "--frame" in complaint(commands(page)[0], capsys) and "fly" in complaint(["fly"], capsys)
+    assert "called --pe-grid now" in complaint(["run", "echo", "--blocks", "2x1"], capsys)
+    assert complaint(["run", "echo", "--pe-grid", "2x1"], capsys) == ""
     quoted = "$ miniapps run echo --driver mpi -n 2\necho under mpi on 3 PEs, cpu"
     ((arguments, line),) = examples(quoted)
     assert first_line(arguments) == "echo under mpi on 2 PEs, cpu, blocks 2x1 (ODF 1)" != line
