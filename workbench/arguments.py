@@ -18,11 +18,9 @@ SECONDS = Number(zero=False)  # of --stall
 SHARE = Share(zero=False)
 
 
-def refuse_runtime(
-    runtime: Sequence[str], allowed: str = "a study passes no options to launchers"
-) -> None:
-    """Raise InputError for options after ``--``; for commands that pass none to launchers."""
-    require(not runtime, "--", " ".join(runtime), allowed)
+def refuse_runtime(runtime: Sequence[str]) -> None:
+    """Raise InputError for options after ``--``; for studies."""
+    require(not runtime, "--", " ".join(runtime), "a study passes no options to launchers")
 
 
 def add_app_options(parser: argparse.ArgumentParser, problem: Any) -> None:

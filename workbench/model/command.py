@@ -9,7 +9,7 @@ from typing import Any
 
 from miniapps.drivers.descriptor import Balancing
 from miniapps.parameters import require
-from miniapps.workbench.arguments import add_app_options, add_kinds, add_options, refuse_runtime
+from miniapps.workbench.arguments import add_app_options, add_kinds, add_options
 from miniapps.workbench.exit_status import VALID
 from miniapps.workbench.run.spec import RunSpec
 from miniapps.workbench.run.writable import check_figure
@@ -67,7 +67,7 @@ def _add_machine(parser: Any) -> None:
 
 
 def _predict(options: argparse.Namespace, runtime: list[str]) -> int:
-    refuse_runtime(runtime, "a prediction starts nothing")
+    require(not runtime, "--", " ".join(runtime), "a prediction starts nothing")
     from miniapps.workbench.model import campaigns, measure, predict
     from miniapps.workbench.model.errors import errors_table
     from miniapps.workbench.model.fitting import fit, from_machine, leave_one_out
@@ -169,7 +169,7 @@ def _add_measure(commands: Any) -> None:
 def _measure(options: argparse.Namespace, runtime: list[str]) -> int:
     from miniapps.workbench.model import measure
 
-    refuse_runtime(runtime, "its runs take no options for launchers")
+    require(not runtime, "--", " ".join(runtime), "its runs take no options for launchers")
     path = options.to or measure.own_file()
     print(measure.measure(path, options.hosts))
     return VALID

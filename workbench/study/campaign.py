@@ -33,12 +33,7 @@ from miniapps.parameters import InputError, require, require_no_device
 from miniapps.workbench.run.output import append_line
 from miniapps.workbench.run.record import with_few_rounds
 from miniapps.workbench.run.schema import comparable, upgraded, upgraded_head
-from miniapps.workbench.study.revalidation import (
-    dropped,
-    misfit_of_event,
-    misfit_of_head,
-    revalidated,
-)
+from miniapps.workbench.study.revalidation import misfit_of_event, misfit_of_head, once, revalidated
 
 VERSION = 1
 
@@ -72,7 +67,7 @@ class Campaign:
         for number, entry in enumerate(objects[1:], 2):
             wrong = misfit_of_event(head, entry)
             require(wrong is None, "campaign", path, f"line {number}: {wrong}")
-        return cls(head, _once(cls.revalidated(head, list(map(_upgraded, objects[1:])))))
+        return cls(head, once(cls.revalidated(head, list(map(_upgraded, objects[1:])))))
 
     @staticmethod
     def misfit_of_head(head: dict[str, Any]) -> str | None:
@@ -105,32 +100,14 @@ class Campaign:
     def completed(self) -> set[tuple[int, int]]:
         """Trial and point of every run that is not to be repeated."""
         made = [*self.of("run"), *(entry for entry in self.of("dropped") if entry["final"])]
-        return {_place(entry) for entry in made}
+        return {(entry["trial"], entry["point"]) for entry in made}
 
     @property
     def failures(self) -> list[dict[str, Any]]:
         """Dropped runs without a later run that counts."""
-        made = {_place(entry) for entry in self.of("run")}
-        last = {_place(entry): entry for entry in self.of("dropped")}
+        made = {(entry["trial"], entry["point"]) for entry in self.of("run")}
+        last = {(entry["trial"], entry["point"]): entry for entry in self.of("dropped")}
         return [entry for key, entry in last.items() if key not in made]
-
-
-def _place(run: dict[str, Any]) -> tuple[int, int]:
-    """The trial and the point of a run."""
-    return run["trial"], run["point"]
-
-
-def _once(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The events, in which only the first run of each trial and point counts."""
-    made: set[tuple[int, int]] = set()
-    kept = []
-    for event in events:
-        if event["event"] == "run":
-            if _place(event) in made:
-                event = dropped(event, "there is another run of this trial and point before")
-            made.add(_place(event))
-        kept.append(event)
-    return kept
 
 
 def _upgraded(entry: dict[str, Any]) -> dict[str, Any]:

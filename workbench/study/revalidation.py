@@ -110,6 +110,15 @@ def revalidated(head: dict[str, Any], events: list[Event]) -> list[Event]:
     ]
 
 
+def once(events: list[Event]) -> list[Event]:
+    """The events, in which each run that repeats an earlier one's trial and point is dropped."""
+    runs = [event for event in reversed(events) if event["event"] == "run"]
+    first = {(run["trial"], run["point"]): run for run in runs}
+    repeated = {id(run) for run in runs} - {id(run) for run in first.values()}
+    reason = "there is another run of this trial and point before"
+    return [dropped(event, reason) if id(event) in repeated else event for event in events]
+
+
 def dropped(run: Event, reason: str | None) -> Event:
     """A run as a dropped one; it may be repeated, as nothing says that it would fail again."""
     kept = {key: value for key, value in run.items() if key != "record"}
