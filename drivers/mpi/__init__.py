@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from miniapps.drivers import slurm
 from miniapps.drivers.ancestors import PMIX_LAUNCHERS, under
@@ -29,6 +30,7 @@ VARIABLES = (
     slurm.STEP,
 )
 MPIEXEC = "mpiexec"
+HYDRA, OPEN_MPI = "HYDRA", "Open MPI"  # in the version of the launcher of MPICH, of Open MPI
 
 
 @dataclass(frozen=True)
@@ -71,13 +73,18 @@ def command(start: Start) -> list[str]:
 
 def _on_hosts(mpiexec: str, places: Sequence[Place]) -> list[str]:
     """The options that start ranks on hosts. Raises InputError for an unknown launcher."""
-    named = str(Hosts(places))
-    found = subprocess.run([mpiexec, "--version"], capture_output=True, encoding="utf-8")
-    if "HYDRA" in found.stdout:
+    named, said = str(Hosts(places)), _version(mpiexec)
+    if HYDRA in said:
         return ["-launcher", "ssh", "-launcher-exec", REMOTE_SHELL, "-hosts", named]
     allowed = f"is not known to {mpiexec}: it needs that of MPICH or Open MPI"
-    require("Open MPI" in found.stdout, "--hosts", named, allowed)
+    require(OPEN_MPI in said, "--hosts", named, allowed)
     return ["--host", named, "--map-by", "slot", "--prtemca", "plm_ssh_agent", REMOTE_SHELL]
+
+
+@cache
+def _version(mpiexec: str) -> str:
+    """What a launcher says about itself."""
+    return subprocess.run([mpiexec, "--version"], capture_output=True, encoding="utf-8").stdout
 
 
 def library() -> str:
@@ -91,8 +98,14 @@ def library() -> str:
 
 
 def pin(cores: Sequence[int]) -> list[str]:
-    """The options of MPICH's mpiexec that pin ranks to cores."""
-    return ["-bind-to", f"user:{listed(cores)}"]
+    """The options of mpiexec that pin ranks to cores; none if it is of neither MPI.
+
+    Raises InputError if mpiexec is not found.
+    """
+    said = _version(DRIVER.launcher_path(None))
+    if HYDRA in said:
+        return ["-bind-to", f"user:{listed(cores)}"]
+    return ["--map-by", f"pe-list={listed(cores)}:ordered"] if OPEN_MPI in said else []
 
 
 # MPICH 5 creates 1.06 MB for each rank, and dies by SIGBUS where that is not there.
