@@ -13,6 +13,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import gpu_stub
 import numpy as np
 import pytest
 
@@ -24,7 +25,7 @@ from miniapps.devices.cuda.driver import DriverError
 from miniapps.devices.cuda.launches import MOST
 from miniapps.devices.cuda.memory import zeros
 from miniapps.devices.cuda.primitives import _fill, fill, launch
-from miniapps.devices.cuda.streams import latest
+from miniapps.devices.cuda.streams import latest, mark
 from miniapps.devices.messages import HEADER_BYTES
 from miniapps.drivers.timing import PELog, Stepper
 from miniapps.kernels.jacobi2d import gpu as stencil
@@ -118,7 +119,7 @@ def repeated_launches() -> None:
 
 def events() -> None:
     """Marks that nobody has any more are used again, and only these."""
-    TOOLKIT.events.clear()
+    TOOLKIT.events[True].clear()
     array = zeros((4,), np.int64, GPU.stream)
 
     def mark() -> Any:
@@ -137,6 +138,40 @@ def events() -> None:
     assert latest(GPU.stream) is now is not again[-1]
     again[0].wait(GPU.stream)
     assert latest(GPU.stream) is not now
+
+
+def waits_of_the_host() -> None:
+    """The host waits for a mark once, and not if it has waited for a later one, or the stream."""
+
+    def waits(*marks: Any) -> int:
+        before = gpu_stub.calls()["synchronizations"]
+        for one in marks:
+            one.synchronize()
+        return gpu_stub.calls()["synchronizations"] - before
+
+    other = backend.get("gpu")
+    first, second, third, beside = (d.mark() for d in (GPU, GPU, GPU, other))
+    assert waits(second, second, first) == 1
+    assert waits(third) == waits(beside) == 1
+    last = GPU.mark()
+    GPU.stream.synchronize()
+    assert waits(last) == 0 and waits(GPU.mark()) == 1
+
+
+def untimed() -> None:
+    """A mark that only orders work has no time, and none is used where a time is wanted."""
+    order, begin = mark(GPU.stream), GPU.begin()
+    assert latest(GPU.stream) is order
+    array = zeros((4,), np.int64, GPU.stream)
+    order = mark(GPU.stream)
+    end = GPU.mark_after(begin)
+    assert GPU.seconds(begin, end) >= 0.0 and latest(GPU.stream) is end is not order
+    order.synchronize()
+    with pytest.raises(DriverError, match="INVALID_HANDLE"):
+        begin.elapsed_time(order)
+    handle = order.handle
+    del order, array
+    assert GPU.mark().handle is not handle is mark(GPU.stream).handle
 
 
 def openings() -> None:
@@ -242,6 +277,8 @@ CHECKS = (
     parameters,
     repeated_launches,
     events,
+    waits_of_the_host,
+    untimed,
     openings,
     idle_rounds,
     spares,

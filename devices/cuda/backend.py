@@ -169,7 +169,7 @@ class Gpu(Device):
 
     def mark(self) -> Any:  # type: ignore[override]
         """Record an event in the block's stream."""
-        return streams.mark(self.stream)
+        return streams.mark(self.stream, timed=True)
 
     def seconds(self, first: Any, last: Any) -> float:
         """Return the time between two marks; waits until the second one is reached."""
@@ -178,8 +178,7 @@ class Gpu(Device):
     def read(self, spans: Sequence[tuple[Any, Any, float]]) -> tuple[float, float, float]:
         """See `Clock.read`."""
         (*_, (_, last, _)) = spans
-        if last.time_s is None:  # else another block has asked for it
-            last.synchronize()  # and so all marks before it are reached
+        last.synchronize()  # and so all marks before it are reached
         time_of, stream, compute_s = streams.time_of, self.stream, 0.0
         for first, last, share in spans:
             end_s = time_of(stream, last)

@@ -42,6 +42,7 @@ CODES = {
     "float32": "f",
     "float64": "d",
 }  # of `struct`, by numba's names of types
+UNTIMED = 2  # CU_EVENT_DISABLE_TIMING: cheaper to record and to wait for
 NO_OBJECT = 0, 0  # what an array's first two words would be for: objects of numba's own allocator
 
 
@@ -79,9 +80,9 @@ class Stream:
 
     ``opening``: a mark to be recorded before the next work. ``last``: the last mark, if neither
     work nor a wait has come after it, except work that others hand to ``queue``. ``number``: its
-    own among the streams of the process; ``marks``: how many have been recorded in it; ``after``:
-    by the numbers of other streams, the last of their marks that it waits for. ``launches``: see
-    `devices.cuda.launches`.
+    own among the streams of the process; ``marks``: how many have been recorded in it; ``reached``:
+    how many of them the host knows to be reached; ``after``: by the numbers of other streams, the
+    last of their marks that it waits for. ``launches``: see `devices.cuda.launches`.
     """
 
     toolkit: Any
@@ -91,7 +92,8 @@ class Stream:
         self.queue, self.handle = queue, driver.CUstream(queue.ptr)
         self.opening: Event | None = None
         self.last: Event | None = None
-        self.number, self.marks, self.after = next(self.numbers), 0, dict[int, int]()
+        self.number, self.after = next(self.numbers), dict[int, int]()
+        self.marks = self.reached = 0
         self.launches: dict[Any, Callable[[], None]] = {}
 
     def for_work(self) -> Any:
@@ -105,36 +107,46 @@ class Stream:
     def synchronize(self) -> None:
         """Wait until all work in it has ended."""
         checked(driver.cuStreamSynchronize(self.handle))
+        self.reached = self.marks
 
 
 class Event:
     """A mark at the end of a stream's work, once it is recorded there.
 
-    ``unused``: events of the driver that nobody needs. One of them is used, and comes back when
-    nobody has the mark any more. A stream that waits for it does not need it: the driver notes what
-    to wait for when it is asked to wait.
+    ``timed``: whether its time can be asked for; if not, it only says that something has ended.
+    ``unused``: events of the driver of this kind that nobody needs. One of them is used, and comes
+    back when nobody has the mark any more. A stream that waits for it does not need it: the driver
+    notes what to wait for when it is asked to wait.
     """
 
-    __slots__ = "handle", "number", "stream", "time_s", "unused"
+    __slots__ = "handle", "number", "stream", "time_s", "timed", "unused"
 
-    def __init__(self, unused: list[Any]) -> None:
-        self.unused, self.handle = unused, None
+    def __init__(self, unused: list[Any], timed: bool) -> None:
+        self.unused, self.timed, self.handle = unused, timed, None
         self.time_s: float | None = None  # when it was reached, once that is asked
 
     def record(self, stream: Stream) -> None:
         """Record it at the current end of a stream's work."""
-        self.handle = self.unused.pop() if self.unused else checked(driver.cuEventCreate(0))
+        if self.unused:
+            self.handle = self.unused.pop()
+        else:
+            self.handle = checked(driver.cuEventCreate(0 if self.timed else UNTIMED))
         checked(driver.cuEventRecord(self.handle, stream.handle))
         stream.marks += 1
-        self.stream, self.number = stream.number, stream.marks
+        self.stream, self.number = stream, stream.marks
 
     def __del__(self) -> None:
         if self.handle is not None:
             self.unused.append(self.handle)
 
     def synchronize(self) -> None:
-        """Wait on the host until it is reached."""
-        checked(driver.cuEventSynchronize(self.handle))
+        """Wait on the host until it is reached, unless it is known to be.
+
+        Times of a round are read some rounds later, when the host has waited for the stream.
+        """
+        if self.stream.reached < self.number:
+            checked(driver.cuEventSynchronize(self.handle))
+            self.stream.reached = self.number
 
     def wait(self, stream: Stream) -> None:
         """Let a stream wait until it is reached, unless it waits for it or a later one already.
@@ -142,14 +154,14 @@ class Event:
         Blocks of a process wait for each other's marks twice: before they read a message, and
         before its memory is written again.
         """
-        if stream.after.get(self.stream, 0) >= self.number:
+        if stream.after.get(self.stream.number, 0) >= self.number:
             return
-        stream.after[self.stream] = self.number
+        stream.after[self.stream.number] = self.number
         stream.last = None
         checked(driver.cuStreamWaitEvent(stream.handle, self.handle, 0))
 
     def elapsed_time(self, later: Event) -> float:
-        """Return the milliseconds from this mark to a later one; both have been reached."""
+        """Return the milliseconds from this mark to a later one; both are timed and reached."""
         return checked(driver.cuEventElapsedTime(self.handle, later.handle))
 
 

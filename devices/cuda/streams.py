@@ -8,9 +8,9 @@ from typing import Any
 RENEWED_S = 0.25
 
 
-def mark(stream: Any) -> Any:
-    """Record an event in a stream."""
-    return stream.toolkit.mark(stream)
+def mark(stream: Any, timed: bool = False) -> Any:
+    """Record an event in a stream; ``timed``: whose time can be asked for, which costs more."""
+    return stream.toolkit.mark(stream, timed)
 
 
 def latest(stream: Any) -> Any:
@@ -19,20 +19,20 @@ def latest(stream: Any) -> Any:
 
 
 def seconds(first: Any, last: Any) -> float:
-    """Return the time between two marks; waits until the second one is reached."""
+    """Return the time between two timed marks; waits until the second one is reached."""
     last.synchronize()
     return first.elapsed_time(last) / 1000.0
 
 
 def set_clock(stream: Any) -> None:
     """Let the times of a stream's marks be counted from now; waits for its work."""
-    epoch = mark(stream)
+    epoch = mark(stream, timed=True)
     epoch.synchronize()
     stream.epoch = epoch, perf_counter()
 
 
 def time_of(stream: Any, mark: Any) -> float:
-    """Return the time of a mark that is reached, as `perf_counter` gives it.
+    """Return the time of a timed mark that is reached, as `perf_counter` gives it.
 
     Times are counted from an earlier mark of the stream, its epoch. They are float32, so a later
     mark becomes the epoch after `RENEWED_S`. A mark keeps its time, as several blocks may ask.

@@ -114,8 +114,8 @@ class Toolkit:
         """See `Kernel.prepared`; without a driver nothing is packed."""
         return partial(self.launchers[kernel](how), *arguments)
 
-    def mark(self, stream: Any) -> Any:
-        """Return a mark at the current end of a stream's work."""
+    def mark(self, stream: Any, timed: bool = False) -> Any:
+        """Return a mark at the current end of a stream's work; ``timed``: that has a time."""
         raise NotImplementedError
 
     def latest(self, stream: Any) -> Any:
@@ -123,12 +123,12 @@ class Toolkit:
         return self.mark(stream)
 
     def begin(self, stream: Any) -> Any:
-        """Return a mark before the next work of a stream."""
-        return self.mark(stream)
+        """Return a mark, with a time, before the next work of a stream."""
+        return self.mark(stream, timed=True)
 
     def mark_after(self, stream: Any, begin: Any) -> Any:
-        """Return a mark, or ``begin`` if the stream is known to have got no work since then."""
-        return self.mark(stream)
+        """Return a mark with a time, or ``begin`` if there is no work since then."""
+        return self.mark(stream, timed=True)
 
     def array(self, how: str, size: int, dtype: Any, stream: Any) -> Any:
         """Return an array with one axis in device memory; ``how`` is "empty" or "zeros"."""
@@ -206,7 +206,7 @@ class Simulator(Toolkit):
         stream.launches = None
         return stream
 
-    def mark(self, stream: Any) -> HostMark:
+    def mark(self, stream: Any, timed: bool = False) -> HostMark:
         """Return the current time: all work has ended."""
         return HostMark()
 
@@ -228,7 +228,7 @@ class Nvidia(Toolkit):
 
     def __init__(self) -> None:
         super().__init__()
-        self.events: list[Any] = []  # of that GPU, which no mark uses
+        self.events = unused_events()
 
     @cached_property
     def driver(self) -> Any:
@@ -275,7 +275,7 @@ class Nvidia(Toolkit):
     def select(self, number: int) -> None:
         """Open this GPU and use it from now on."""
         if number != self.number:
-            self.events = []
+            self.events = unused_events()
         super().select(number)
         cuda.select_device(number)
         self.cupy.cuda.Device(number).use()
@@ -302,25 +302,30 @@ class Nvidia(Toolkit):
         cuda.current_context()  # calls of the driver need one
         return self.driver.Stream(self.cupy.cuda.Stream(non_blocking=True))
 
-    def mark(self, stream: Any) -> Any:
+    def event(self, timed: bool) -> Any:
+        """Return an event that is not recorded yet."""
+        return self.driver.Event(self.events[timed], timed)
+
+    def mark(self, stream: Any, timed: bool = False) -> Any:
         """Record an event in the stream."""
-        stream.last = event = self.driver.Event(self.events)
+        stream.last = event = self.event(timed)
         event.record(stream)
         return event
 
-    def latest(self, stream: Any) -> Any:
+    def latest(self, stream: Any, timed: bool = False) -> Any:
         """Return the last event, if the stream has got nothing since then that it knows of."""
-        return self.mark(stream) if stream.last is None else stream.last
+        last = stream.last
+        return self.mark(stream, timed) if last is None or timed > last.timed else last
 
     def begin(self, stream: Any) -> Any:
         """Return an event that is recorded as soon as there is work after it."""
         if stream.opening is None:
-            stream.opening = self.driver.Event(self.events)
+            stream.opening = self.event(timed=True)
         return stream.opening
 
     def mark_after(self, stream: Any, begin: Any) -> Any:
         """Return an event after all work, or the other one if there is no work after it."""
-        return begin if stream.opening is begin else self.latest(stream)
+        return begin if stream.opening is begin else self.latest(stream, timed=True)
 
     def array(self, how: str, size: int, dtype: Any, stream: Any) -> Any:
         """Return an array in memory from CuPy's pool."""
@@ -349,6 +354,11 @@ class Nvidia(Toolkit):
     def free_unused(self) -> None:
         """Empty CuPy's pool."""
         self.cupy.get_default_memory_pool().free_all_blocks()
+
+
+def unused_events() -> dict[bool, list[Any]]:
+    """Return the events of a GPU that no mark uses: none yet; by whether they have times."""
+    return {False: [], True: []}
 
 
 def compiler_is_there() -> bool:
