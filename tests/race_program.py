@@ -122,6 +122,10 @@ RUNS = {
     "--rebuild 2 --steps 5 --warmup 0 --thermo 2 --pe-grid 2x1x1 --audit 0",
     "pairs": "leanmd --decomposition pairs --cells 3x3x3 --per-cell 1 --cutoff 1.3 --skin 0.2 "
     "--dt 0.01 --temperature 6 --thermo 100 --rebuild 2 --steps 2 --warmup 0 --audit 0",
+    "cg": "cg --size 4x5x3 --solution noise --preconditioner sgs --steps 3 --warmup 0 --audit 0 "
+    "--pe-grid 1x2x2",
+    # Two blocks: `_add` may write its source, so two readers of one buffer would count as a race.
+    "transpose": "transpose --size 13 --steps 3 --warmup 0 --audit 0 --pe-grid 2x1",
     "amr": f"amr --size 9x8 --refinement 4x3 --level 1 --period 3 --duration 2 {GRID} --steps 7 "
     "--pe-grid 2x2",
 }
