@@ -2,7 +2,7 @@
 
 `test_gpu_stub.py` and `benchmarks/gpu/host.py` run the apps over it. The driver counts calls:
 launches, marks, waits of streams, copies to and from the host or within the device, and
-synchronizations.
+synchronizations. Delays are from a file, and counted where calls spend them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ FOLDER = Path(__file__).parent / "gpu"
 STUB = FOLDER / "stub"
 LIBRARY = "libcuda.so.1"
 COUNTED = "launches", "marks", "waits", "copies", "synchronizations"
+COSTS = "MINIAPPS_STUB_COSTS"  # names a file of delays: see libcuda.c
+TIMES = "spent_ns", "worked_ns", "waited_ns"  # the host in calls, the GPU, the host for the GPU
 
 
 def compile_driver(folder: Path) -> None:
@@ -34,7 +36,7 @@ def environment(folder: Path) -> dict[str, str]:
     return found | {"MINIAPPS_CUDA_TOOLKIT": "stub:Stub"}
 
 
-def calls() -> dict[str, int]:
-    """The calls so far, by what is counted, in a process that uses the driver."""
+def calls(names: tuple[str, ...] = COUNTED) -> dict[str, int]:
+    """The calls so far, by what is counted, in a process that uses the driver; or `TIMES`."""
     driver = ctypes.CDLL(LIBRARY)
-    return {name: ctypes.c_long.in_dll(driver, name).value for name in COUNTED}
+    return {name: ctypes.c_long.in_dll(driver, name).value for name in names}

@@ -104,9 +104,9 @@ def freed() -> ctypes.c_void_p:
     return gone
 
 
-def event(recorded: bool = True) -> ctypes.c_void_p:
-    """An event."""
-    new = made(LIBRARY.cuEventCreate, 0)
+def event(recorded: bool = True, flags: int = 0) -> ctypes.c_void_p:
+    """An event; flags of 2: without a time."""
+    new = made(LIBRARY.cuEventCreate, flags)
     if recorded:
         assert LIBRARY.cuEventRecord(new, None) == 0
     return new
@@ -216,6 +216,14 @@ OPENED: dict[str, tuple[Callable[[], int], Callable[[], int]]] = {
     "time of an event that was not recorded": (
         lambda: elapsed(event(), event(recorded=False)),
         lambda: elapsed(event(), event()),
+    ),
+    "time until an event without a time": (
+        lambda: elapsed(event(), event(flags=2)),
+        lambda: elapsed(event(), event(flags=1)),  # which lets the host sleep
+    ),
+    "time since an event without a time": (
+        lambda: elapsed(event(flags=2), event()),
+        lambda: LIBRARY.cuStreamWaitEvent(None, event(flags=2), 0),
     ),
 }
 PAIRS = UNOPENED | {name: tuple(map(opened_and, pair)) for name, pair in OPENED.items()}

@@ -23,6 +23,8 @@ import skips
 import support
 from test_gpu_layers import all_passed, pytest_of
 
+from benchmarks.gpu import costs, host
+
 RUN_S = 280.0
 RUNS = [run for run in gpu_runs.RUNS if run.app in of_day.with_kernels()]
 RACES = "races"
@@ -154,7 +156,8 @@ ANSWERS = {
     "OUT_OF_MEMORY": ("allocation that does not fit", "allocation of more than is left"),
     "INVALID_HANDLE": (
         "launch in a destroyed stream", "wait for no event", "wait inside an event's handle",
-        "time of an event that was not recorded",
+        "time of an event that was not recorded", "time until an event without a time",
+        "time since an event without a time",
     ),
 }  # fmt: skip
 
@@ -183,6 +186,7 @@ os.wait()
 
 
 TINY = "run jacobi2d --size 9x8 --steps 2 --warmup 0 --audit 0 --device gpu"
+STUDY = "study strong jacobi2d --size 9x8 --steps 2 --warmup 0 --device gpu"
 
 
 @pytest.mark.launch
@@ -194,6 +198,7 @@ TINY = "run jacobi2d --size 9x8 --steps 2 --warmup 0 --audit 0 --device gpu"
         ("batch -", f"{TINY} --pe-grid 2x1\n{TINY} --driver mpi -n 2\n{TINY} --driver charm -n 2"),
         (f"{TINY} --stall 60", ""),  # a watcher is forked
         (f"{TINY} --driver charm -n 2 --dry-run", ""),
+        (f"{STUDY} --drivers charm --pes 2 --trials 1", ""),
     ],
 )
 def test_no_process_forks_after_it_has_opened_a_gpu(
@@ -202,7 +207,10 @@ def test_no_process_forks_after_it_has_opened_a_gpu(
     """Catches a GPU that is opened too early: CUDA does not work in the forked process."""
     forks = tmp_path / "forks"
     noted = environment | {"MINIAPPS_STUB_FORKS": str(forks)}
-    done = support.execute([*support.PROGRAM, *words.split()], RUN_S, noted, given)
+    command = [*support.PROGRAM, *words.split()]
+    if words.startswith("study"):
+        command += ["--campaign", tmp_path / "campaign.jsonl"]
+    done = support.execute(command, RUN_S, noted, given)
     assert done.returncode == 0, done.stderr
     assert not forks.exists(), forks.read_text()
 
@@ -291,7 +299,7 @@ def test_calls_of_the_driver(environment: dict[str, str]) -> None:
     """Catches slices at wrong places, events used twice, and parameters that no kernel takes."""
     program = Path(__file__).with_name("gpu_driver_program.py")
     done = support.execute([support.BIN / "python", program], RUN_S, environment)
-    assert done.returncode == 0 and len(done.stdout.split()) == 11, done.stderr
+    assert done.returncode == 0 and len(done.stdout.split()) == 13, done.stderr
 
 
 @pytest.mark.slow
@@ -342,32 +350,129 @@ MOST = {
     "jacobi2d, 8 blocks": NOTHING | {"launches": 3, "marks": 2, "synchronizations": 1},
     "stencil3d, 8 blocks": NOTHING | {"launches": 3, "marks": 2, "synchronizations": 1},
     "pic, 8 blocks": {
-        "launches": 84, "marks": 54, "waits": 32, "copies": 8, "synchronizations": 16, "arrays": 4,
+        "launches": 83, "marks": 52, "waits": 31, "copies": 8, "synchronizations": 8, "arrays": 4,
     },
     "pic": {"launches": 1, "marks": 4, "copies": 1, "synchronizations": 1, "arrays": 0},
     "leanmd": {"launches": 9, "marks": 12, "copies": 1, "synchronizations": 1, "arrays": 0},
     "leanmd, new lists": {"launches": 52, "marks": 18, "copies": 12, "arrays": 40},
     "leanmd by pairs, 27 cells": {
-        "launches": 110, "marks": 250, "waits": 81, "copies": 56, "synchronizations": 82,
+        "launches": 110, "marks": 250, "waits": 81, "copies": 56, "synchronizations": 55,
         "arrays": 16,
+    },
+    "cg": {"launches": 7, "marks": 6, "waits": 0, "copies": 4, "synchronizations": 4, "arrays": 2},
+    "cg, sgs, 8 blocks": {
+        "launches": 440, "marks": 377, "waits": 1260, "copies": 48, "synchronizations": 48,
+        "arrays": 24,
+    },
+    "transpose": NOTHING | {"launches": 1, "marks": 2},
+    "transpose, 8 blocks": NOTHING | {
+        "launches": 120, "marks": 55, "waits": 84, "synchronizations": 8,
+    },
+    "amr": {
+        "launches": 5, "marks": 9.5, "waits": 2, "copies": 5.5, "synchronizations": 6,
+        "arrays": 5.5,
+    },
+    "amr, 8 blocks": {
+        "launches": 84.5, "marks": 92, "waits": 106, "copies": 90.5, "synchronizations": 101,
+        "arrays": 90.5,
     },
 }  # fmt: skip
 
 
+def counted(*words: Any) -> dict[str, dict[str, float]]:
+    """What `benchmarks/gpu/host.py` counts."""
+    skips.without("stub")
+    command = [support.BIN / "python", support.ROOT / "benchmarks/gpu/host.py", "--counts", *words]
+    done = support.execute(command, 2 * RUN_S)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(RUN_S + 60)
+@pytest.mark.timeout(2 * RUN_S + 60)
 def test_a_step_makes_no_more_calls_than_allowed() -> None:
     """Catches launches, events, copies and arrays that a change adds to every step.
 
     And launches that are packed in every step, though they come again.
     """
-    skips.without("stub")
-    command = [support.BIN / "python", support.ROOT / "benchmarks/gpu/host.py", "--counts"]
-    done = support.execute(command, RUN_S)
-    assert done.returncode == 0, done.stderr
-    counted = json.loads(done.stdout)
-    assert set(counted) == set(MOST)
-    for case, most in MOST.items():
-        over = {name: counted[case][name] for name in most if counted[case][name] > most[name]}
+    assert set(host.CASES) == set(MOST)
+    apps = of_day.with_kernels()
+    cases = [name for name, case in host.CASES.items() if case.words.split()[0] in apps]
+    for case, found in counted(*cases).items():
+        most = MOST[case]
+        over = {name: found[name] for name in most if found[name] > most[name]}
         assert not over, f"{case}: {over}, allowed are {most}"
-        assert counted[case]["launches"] >= 1, f"{case} launches nothing"
+        assert found["launches"] >= 1, f"{case} launches nothing"
+
+
+# Microseconds of calls, as `benchmarks/gpu_calls.py` would measure them on a GPU.
+SLOW_US = dict.fromkeys(costs.STANDS_FOR.values(), 3.0) | {
+    costs.NOTHING: 1.0, costs.SWITCH: 2.0, costs.LAUNCH: 6.0, costs.ARRAY: 9.0,
+    "launch, until done": 19.0, "fill, 64 KB": 16.0, "event, record": 2.5,
+    "event, create": 1.0,  # few rounds make events or use old ones: that varies
+    **{
+        f"{copy}, {size}, {what}": us
+        for copy in costs.COPIES.values()
+        for size, all_us in (("1 KB", 13.0), ("16 MB", 13.0 + 16777.216 - 1.024))
+        for what, us in (("the call", 5.0), ("until done", all_us))
+    },
+}  # fmt: skip
+
+
+def test_costs_of_a_gpu_become_delays() -> None:
+    """Catches times that hold what Python costs anyway, work that costs none, and wrong units."""
+    found = costs.delays(SLOW_US)
+    assert found["cuLaunchKernel"] == (5000, 10000, 0)  # 19 - 6 for the launch - 3 for the wait
+    assert found["cuEventRecord"] == (1500, 0, 0)
+    assert found["cuEventRecord-untimed"] == (2000, 0, 0)
+    assert found["array"] == found["cuMemsetD8Async"] == (7000, 0, 0)
+    for copy in costs.COPIES:
+        assert found[copy][1:] == pytest.approx((5000, 1))  # 13 - 5 for the call - 3 for the wait
+    assert found["cuMemcpyDtoHAsync"].host == 4000
+    assert costs.delays(SLOW_US | {"event, query": 0.5})["cuEventQuery"] == (0, 0, 0)
+
+
+def test_forecasts_are_per_block_and_round() -> None:
+    """Catches times of all blocks, and nanoseconds, in the table."""
+    name = "jacobi2d, 8 blocks"
+    result = {"us": 88.0, "spent_ns": 24000.0, "waited_ns": 8000.0, "blocks": 8.0}
+    row = rows_of(host.forecast({name: result}).strip())[name]
+    assert [*row.values()] == [name, "11.0", "3.0", "1.0"]
+
+
+def test_the_driver_spends_delays(environment: dict[str, str], tmp_path: Path) -> None:
+    """Catches calls whose delays are not spent, and waits that do not wait for work.
+
+    What is counted is what the driver reports. Of measured times only a least one is asked for.
+    """
+    file = tmp_path / "delays"
+    delays = {name: costs.Delay(1e3 * n) for n, name in enumerate(costs.STANDS_FOR, 1)}
+    delays |= {name: costs.Delay(1e4 * n, 1e3 * n, n) for n, name in enumerate(costs.COPIES, 1)}
+    delays["cuLaunchKernel"] = costs.Delay(5e4, 5e6)
+    delays["cuMemsetD8Async"] = costs.Delay(6e4, 1e15)  # it never ends
+    file.write_text(costs.as_text(delays))
+    program = Path(__file__).with_name("gpu_delays_program.py")
+    slow = environment | {gpu_stub.COSTS: str(file)}
+    done = support.execute([support.BIN / "python", program], RUN_S, slow)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(4 * RUN_S + 60)
+def test_forecasts_follow_costs(tmp_path: Path) -> None:
+    """Catches a forecast that leaves out a call, or counts it twice."""
+
+    def forecast(us: dict[str, float]) -> dict[str, dict[str, float]]:
+        file = tmp_path / "gpu_calls.json"
+        file.write_text(json.dumps({"results": {"calls": {n: {"us": t} for n, t in us.items()}}}))
+        return counted("--costs", file, "jacobi2d, periodic", "pic")
+
+    slower = SLOW_US | {costs.LAUNCH: 11.0, "launch, until done": 24.0}
+    before, after = forecast(SLOW_US), forecast(slower)  # a launch costs 5 or 10 us
+    ns = {"launches": 5000, "marks": 1500, "copies": 4000, "synchronizations": 2000}
+    for case, once in before.items():
+        assert once["spent_ns"] == sum(once[name] * each for name, each in ns.items())
+        assert after[case]["spent_ns"] - once["spent_ns"] == once["launches"] * 5000
+        work = once["launches"] * 10000 + once["copies"] * 5000
+        assert work <= once["worked_ns"] == after[case]["worked_ns"] < work + 5000
+        assert once["us"] * 1e3 >= once["spent_ns"]

@@ -30,6 +30,7 @@ from unittest import mock
 import numpy as np
 
 from benchmarks.common import RESULTS, table, write
+from benchmarks.gpu.costs import ARRAY, LAUNCH, NOTHING, STANDS_FOR, SWITCH, SYNCHRONIZE
 from benchmarks.gpu.host import CASES, Rounds, few
 from benchmarks.gpu.validation import program
 from miniapps.devices import backend
@@ -42,23 +43,6 @@ WITHOUT_TIME = 2  # CU_EVENT_DISABLE_TIMING
 TAKES_S = 60.0
 MEASURED, NO_TIME, NO_GPU = 0, 1, 2  # exit status
 SMOKE_CASES = "jacobi2d", "jacobi2d, 8 blocks"
-# Which of the calls timed stands for one of the driver's functions, or for memory of CuPy's pools.
-STANDS_FOR = {
-    "cuLaunchKernel": "launch, packed before",
-    "cuEventRecord": "event, record",
-    "cuEventCreate": "event, create",
-    "cuEventQuery": "event, query",
-    "cuEventElapsedTime": "event, elapsed time",
-    "cuEventSynchronize": "event, wait on the host once reached",
-    "cuStreamWaitEvent": "stream, wait for an event",
-    "cuStreamSynchronize": "stream, synchronize without work",
-    "cuMemcpyDtoHAsync": "copy to host, 1 KB, the call",
-    "cuMemcpyHtoDAsync": "copy to device, 1 KB, the call",
-    "cuMemcpyDtoDAsync": "copy within device, 64 KB, the call",
-    "cuMemsetD8Async": "fill, 64 KB",
-    "array": "memory, allocate and release",
-    "pinned": "pinned memory, allocate and release",
-}
 
 
 class Timed(NamedTuple):
@@ -73,12 +57,12 @@ def calls(gpu: Any) -> Iterator[tuple[str, Timed]]:
     """The calls to be timed, by name, with what they need around them; ``gpu``: a `Gpu`."""
     toolkit, stream = gpu.backend.toolkit, gpu.stream
     timed = partial(Timed, settle=stream.synchronize)
-    yield "nothing, through cuda.bindings", Timed(toolkit.driver.driver.cuCtxGetCurrent)
-    yield "CuPy's stream switch", Timed(partial(switched, stream.queue))
+    yield NOTHING, Timed(toolkit.driver.driver.cuCtxGetCurrent)
+    yield SWITCH, Timed(partial(switched, stream.queue))
     yield from launches(stream, timed)
     yield from events(toolkit.driver, stream, timed)
-    yield "stream, synchronize without work", Timed(stream.synchronize)
-    yield "memory, allocate and release", timed(partial(toolkit.array, "empty", 512, "f8", stream))
+    yield SYNCHRONIZE, Timed(stream.synchronize)
+    yield ARRAY, timed(partial(toolkit.array, "empty", 512, "f8", stream))
     yield "pinned memory, allocate and release", Timed(partial(toolkit.pinned, 1 << 16))
     yield "fill, 64 KB", timed(partial(toolkit.array, "zeros", 1 << 13, "f8", stream))
     yield from copies(toolkit, stream, timed)
@@ -103,7 +87,7 @@ def launches(stream: Any, timed: Callable[..., Timed]) -> Iterator[tuple[str, Ti
         packed()
         stream.synchronize()
 
-    yield "launch, packed before", timed(packed)
+    yield LAUNCH, timed(packed)
     yield "launch, packed now", timed(partial(_fill[where], 1, numbers, 0))
     yield "launch, until done", timed(launched_and_ended)
 
@@ -215,7 +199,7 @@ def per_block(name: str) -> dict[str, float]:
     with counting(rounds.toolkit) as counts:
         for _ in range(case.rounds):
             rounds.host_s()
-    each = case.rounds * len(rounds.engine.runners)
+    each = case.rounds * rounds.blocks
     return {call: round(counts[call] / each, 3) for call in STANDS_FOR if counts[call]}
 
 

@@ -2,6 +2,7 @@
 
     python benchmarks/gpu/host.py            all cases, in about a minute
     python benchmarks/gpu/host.py --counts   what the driver counted in few rounds, printed as JSON
+    python benchmarks/gpu/host.py --costs benchmarks/results/gpu_calls.json   a forecast for a GPU
 
 Apps run under the serial driver. numba-cuda and CUDA's bindings are the real ones, NVIDIA's driver
 and CuPy are those of tests/gpu/stub, in which a call costs next to nothing. The time of a round is
@@ -13,6 +14,10 @@ In the timed rounds kernels do nothing, as emulating them on the CPU would drive
 out of the caches. What the host copies from the device then comes from the same rounds of an
 earlier run, in which they were emulated. Calls and arrays are averages per round, and need no quiet
 machine.
+
+With `--costs` calls take as long as `calls.py` has measured on a GPU: the host spends that time in
+each call, and waits for kernels and copies where it would. That is a forecast of the time per block
+and round there, with the Python of this machine. Kernels take as long as one of a single warp.
 
 Needs a C compiler and the extra gpu-check. Exit status: 0, or 2 if something is missing.
 """
@@ -34,10 +39,10 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from benchmarks.common import ROOT, table, write
+from benchmarks.gpu import costs
 from miniapps.drivers.descriptor import importable
 
 SHOWN = "launches", "marks", "waits", "copies", "synchronizations", "arrays"
-CALLS = *SHOWN, "prepared"  # and launches whose parameters are packed to be made again
 TURNS = 3
 FEW, FIRST = 2, 8  # rounds where only calls are counted, and before: then all launches came once
 NEEDED = "cuda.bindings", "numba_cuda", "cuda.core"
@@ -60,6 +65,8 @@ PAIRS = (
     "leanmd --decomposition pairs --cells 3x3x3 --per-cell 4 --cutoff 1.3 --skin 0.4 "
     "--thermo 100000"
 )
+SOLVED = "cg --size 8x8x8 --solution noise"
+REFINED = "--refinement 8x8 --level 1 --period 2 --duration 1"  # one life in two steps
 CASES = {
     "jacobi2d": Case("jacobi2d --size 32x32 --time-tile 1", 3000, 50, 60),
     "jacobi2d, periodic": Case(f"jacobi2d --size 32x32 {GRID}", 3000, 50, 60),
@@ -71,6 +78,12 @@ CASES = {
     "leanmd": Case(f"{ATOMS} {SLOW}", 100, 10, 300),
     "leanmd, new lists": Case(f"{ATOMS} --rebuild 1", 40, 5, 2000),
     "leanmd by pairs, 27 cells": Case(f"{PAIRS} {SLOW}", 20, 3, 20000),
+    "cg": Case(SOLVED, 30, 5, 500),
+    "cg, sgs, 8 blocks": Case(f"{SOLVED} --preconditioner sgs --pe-grid 2x2x2", 30, 5, 10000),
+    "transpose": Case("transpose --size 32", 3000, 50, 60),
+    "transpose, 8 blocks": Case("transpose --size 64 --pe-grid 8x1", 100, 20, 2000),
+    "amr": Case(f"amr --size 32x32 {REFINED}", 100, 8, 500),
+    "amr, 8 blocks": Case(f"amr --size 64x32 {REFINED} --pe-grid 4x2", 100, 8, 2000),
 }
 
 
@@ -80,6 +93,7 @@ class Rounds:
     def __init__(self, case: Case, computes: bool) -> None:
         from miniapps.devices import backend
         from miniapps.drivers.engine import Engine
+        from miniapps.drivers.lives import Lives
         from miniapps.drivers.timing import PELog
         from miniapps.workbench.cli import spec_of
 
@@ -90,8 +104,9 @@ class Rounds:
         self.toolkit: Any = backend.OPENED.get("gpu").toolkit  # type: ignore[attr-defined]
         self.toolkit.computes = computes
         self.job.compile()
-        blocks = [self.job.build(index) for _, index in self.job.layout.numbers]
-        self.engine, self.log = Engine(blocks).setup(), PELog(0)
+        blocks, lives = self.job.lasting_blocks(), Lives.of(self.job, self.job.layout.numbers)
+        self.engine, self.log = Engine(blocks, lives=lives).setup(), PELog(0)
+        self.blocks = len(self.engine.runners)  # that are there in all rounds
         self.log.start()
         self.number = 0
 
@@ -106,15 +121,20 @@ class Rounds:
 
 
 def counted() -> dict[str, int]:
-    """The driver's calls and the arrays of this process so far."""
+    """The driver's calls, its delays, and the arrays of this process so far."""
     import cupy
     import gpu_stub
 
-    return gpu_stub.calls() | {"arrays": cupy.made.total(), "prepared": PREPARED.total()}
+    arrays = {"arrays": cupy.made.total(), "prepared": PREPARED.total()}
+    delays = gpu_stub.calls(gpu_stub.TIMES) if gpu_stub.COSTS in os.environ else {}
+    return gpu_stub.calls() | arrays | delays
 
 
 def measured(case: Case) -> dict[str, float]:
-    """Microseconds per round, and calls and arrays per round. Raises RuntimeError."""
+    """Microseconds, calls and arrays per round, blocks, and nanoseconds of delays per round.
+
+    Raises RuntimeError.
+    """
     from miniapps.devices.cuda.driver import DeviceArray, Launcher
     from miniapps.drivers import garbage
 
@@ -150,8 +170,8 @@ def measured(case: Case) -> dict[str, float]:
         after = counted()
     if next(again, None) is not None:
         raise RuntimeError("the two runs have not made the same copies")
-    calls = {name: round((after[name] - before[name]) / case.rounds, 2) for name in CALLS}
-    return {"us": round(1e6 * statistics.median(seconds), 1)} | calls
+    found = {name: round((after[name] - before[name]) / case.rounds, 2) for name in after}
+    return {"us": round(1e6 * statistics.median(seconds), 1), "blocks": rounds.blocks} | found
 
 
 def few(case: Case) -> Case:
@@ -167,14 +187,17 @@ def missing() -> str | None:
     return None if shutil.which("cc") else "no C compiler, cc, was found"
 
 
-def in_stub(words: list[str]) -> dict[str, dict[str, float]]:
-    """The results of this script in a process that uses the stub driver."""
+def in_stub(words: list[str], delays: str) -> dict[str, dict[str, float]]:
+    """The results of this script in a process that uses the stub driver, with these delays."""
     import gpu_stub
 
     with tempfile.TemporaryDirectory() as folder:
         gpu_stub.compile_driver(Path(folder))
         found = gpu_stub.environment(Path(folder))
         found["PYTHONPATH"] = f"{ROOT}:{found['PYTHONPATH']}"
+        if delays:
+            found[gpu_stub.COSTS] = str(Path(folder) / "delays")
+            Path(found[gpu_stub.COSTS]).write_text(delays)
         command = [sys.executable, __file__, "--measure", *words]
         done = subprocess.run(
             command, env=os.environ | found, check=True, stdout=subprocess.PIPE, text=True
@@ -192,10 +215,20 @@ def table_of(results: dict[str, dict[str, float]]) -> str:
     return table(["case", "µs per step", "target", *heads], rows)
 
 
+def forecast(results: dict[str, dict[str, float]]) -> str:
+    """What a block and round will take on the GPU whose costs were given, as a Markdown table."""
+    rows = []
+    for name, case in results.items():
+        parts = case["us"], case["spent_ns"] / 1e3, case["waited_ns"] / 1e3
+        rows.append([name, *(f"{us / case['blocks']:.1f}" for us in parts)])
+    return table(["case", "µs per block and round", "in calls", "waiting for the GPU"], rows)
+
+
 def main() -> int:
     """Measure, print a table, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--counts", action="store_true", help="count calls only; print JSON")
+    parser.add_argument("--costs", type=Path, help="results of calls.py: print a forecast")
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("case", nargs="*", choices=[[], *CASES], help="default: all; prints JSON")
     options = parser.parse_args()
@@ -213,9 +246,17 @@ def main() -> int:
         print(why, file=sys.stderr)
         return 2
     sys.path.append(str(ROOT / "tests"))
-    results = in_stub([*(["--counts"] if options.counts else []), *options.case])
+    try:
+        delays = costs.as_text(costs.delays(costs.read(options.costs))) if options.costs else ""
+    except (OSError, ValueError, KeyError) as error:
+        print(f"--costs {options.costs}: {error!r}; give results of calls.py", file=sys.stderr)
+        return 2
+    results = in_stub([*(["--counts"] if options.counts else []), *options.case], delays)
     if options.counts or options.case:
         print(json.dumps(results, indent=1))
+        return 0
+    if delays:
+        print(forecast(results))
         return 0
     write("gpu_host", results)
     print(table_of(results))

@@ -5,7 +5,8 @@
    What programs can be bounded by is counted: see tests/gpu_stub.py.
 
    Variables of the environment: MINIAPPS_STUB_BYTES, the memory that there is; MINIAPPS_STUB_FORKS, a
-   file that gets a line when a process forks that has opened CUDA. */
+   file that gets a line when a process forks that has opened CUDA; MINIAPPS_STUB_COSTS, a file with what
+   calls cost (see below), without which they cost nothing. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -19,7 +20,7 @@
 
 enum {
   OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, INVALID_CONTEXT = 201,
-  INVALID_HANDLE = 400, ILLEGAL_ADDRESS = 700, MISALIGNED_ADDRESS = 716
+  INVALID_HANDLE = 400, NOT_READY = 600, ILLEGAL_ADDRESS = 700, MISALIGNED_ADDRESS = 716
 };
 enum { KIB = 1024, CONTEXT = 0x1000, FIRST_HANDLE = 0x2000, STEP = 16 };
 enum { DEVICE = 1, PINNED = 2 }; /* kinds of memory */
@@ -82,6 +83,92 @@ static int destroyed(struct handles *all, void *handle) {
   all->alive[n] = 0;
   return OK;
 }
+
+/* What calls cost. A line of the file has the name of a call, the ns that the host spends in it, and the
+   ns that its work then takes on the device: at least, and more per byte. The host spins as long, and
+   waits for work where it synchronizes. The work of a stream is done in order; streams do not slow each
+   other down. */
+
+enum call {
+  LAUNCH, CREATE, CREATE_UNTIMED, RECORD, RECORD_UNTIMED, QUERY, ELAPSED, EVENT_WAIT, STREAM_WAIT,
+  SYNCHRONIZE, TO_HOST, TO_DEVICE, WITHIN_DEVICE, FILL, ARRAY, PINNED_ARRAY, CALLS
+};
+
+static struct cost { char *name; double host, device, byte; } costs[CALLS] = {
+  [LAUNCH] = {"cuLaunchKernel"},
+  [CREATE] = {"cuEventCreate"},
+  [CREATE_UNTIMED] = {"cuEventCreate-untimed"},
+  [RECORD] = {"cuEventRecord"},
+  [RECORD_UNTIMED] = {"cuEventRecord-untimed"},
+  [QUERY] = {"cuEventQuery"},
+  [ELAPSED] = {"cuEventElapsedTime"},
+  [EVENT_WAIT] = {"cuEventSynchronize"},
+  [STREAM_WAIT] = {"cuStreamWaitEvent"},
+  [SYNCHRONIZE] = {"cuStreamSynchronize"},
+  [TO_HOST] = {"cuMemcpyDtoHAsync"},
+  [TO_DEVICE] = {"cuMemcpyHtoDAsync"},
+  [WITHIN_DEVICE] = {"cuMemcpyDtoDAsync"},
+  [FILL] = {"cuMemsetD8Async"},
+  [ARRAY] = {"array"}, /* of CuPy's pool, to allocate and to release it */
+  [PINNED_ARRAY] = {"pinned"},
+};
+
+long spent_ns, worked_ns, waited_ns; /* by the host in calls, by the device, by the host for the device */
+static long *ends, end_of_default; /* of the work of streams, on the host's clock */
+
+static struct cost *named(char *name) {
+  for (int n = 0; n < CALLS; n++)
+    if (!strcmp(costs[n].name, name)) return &costs[n];
+  fprintf(stderr, "MINIAPPS_STUB_COSTS: no call %s has a cost\n", name);
+  exit(1);
+}
+
+__attribute__((constructor)) static void read_costs(void) {
+  char name[64];
+  double host, device, byte;
+  FILE *file = getenv("MINIAPPS_STUB_COSTS") ? fopen(getenv("MINIAPPS_STUB_COSTS"), "r") : NULL;
+  while (file && fscanf(file, "%63s %lf %lf %lf", name, &host, &device, &byte) == 4) {
+    struct cost *cost = named(name);
+    cost->host = host, cost->device = device, cost->byte = byte;
+  }
+  if (file) fclose(file);
+}
+
+static long later_of(long one, long other) { return one > other ? one : other; }
+
+static long now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+static void spin_until(long time) { while (now() < time); }
+
+static void spend(enum call call) {
+  long ns = costs[call].host;
+  spent_ns += ns;
+  if (ns) spin_until(now() + ns);
+}
+
+static long *end_of(void *stream) {
+  long n = number(&streams, stream);
+  return n < 0 ? &end_of_default : &ends[n];
+}
+
+static void work(enum call call, size_t bytes, void *stream) {
+  long ns = costs[call].device + costs[call].byte * bytes, *end = end_of(stream);
+  spend(call);
+  worked_ns += ns;
+  if (ns) *end = later_of(*end, now()) + ns;
+}
+
+static void wait_on_host(long time) {
+  waited_ns += later_of(time - now(), 0);
+  spin_until(time);
+}
+
+/* CuPy's pools hand out memory without a call of the driver. */
+void pooled(int pinned) { spend(pinned ? PINNED_ARRAY : ARRAY); }
 
 static int is_stream(void *stream) { return (long)stream <= 2 || number(&streams, stream) >= 0; }
 
@@ -199,31 +286,37 @@ int cuMemsetD8Async(void *to, int byte, size_t n, void *stream) {
   IN_CONTEXT;
   if (!is_stream(stream)) return INVALID_HANDLE;
   if (!is_device(to, n)) return INVALID_VALUE;
+  work(FILL, n, stream);
   memset(to, byte, n);
   return OK;
 }
 
-static int copy(void *to, void *from, size_t n, int right, void *stream) {
+static int copy(enum call call, void *to, void *from, size_t n, int right, void *stream) {
   IN_CONTEXT;
   if (!is_stream(stream)) return INVALID_HANDLE;
   if (!right) return INVALID_VALUE;
+  work(call, n, stream);
   memcpy(to, from, n);
   return OK;
 }
 
 static int to_device(void *to, void *from, size_t n, void *stream) {
-  return copy(to, from, n, is_device(to, n) && is_host(from), stream);
+  return copy(TO_DEVICE, to, from, n, is_device(to, n) && is_host(from), stream);
 }
 
 static int to_host(void *to, void *from, size_t n, void *stream) {
-  return copy(to, from, n, is_host(to) && is_device(from, n), stream);
+  return copy(TO_HOST, to, from, n, is_host(to) && is_device(from, n), stream);
 }
 
-int cuMemcpyHtoD(void *to, void *from, size_t n) { return to_device(to, from, n, NULL); }
-int cuMemcpyDtoH(void *to, void *from, size_t n) { return to_host(to, from, n, NULL); }
-int cuMemcpyDtoD(void *to, void *from, size_t n) {
-  return copy(to, from, n, is_device(to, n) && is_device(from, n), NULL);
+static int within_device(void *to, void *from, size_t n, void *stream) {
+  return copy(WITHIN_DEVICE, to, from, n, is_device(to, n) && is_device(from, n), stream);
 }
+
+static int done(int answer) { return wait_on_host(end_of_default), answer; }
+
+int cuMemcpyHtoD(void *to, void *from, size_t n) { return done(to_device(to, from, n, NULL)); }
+int cuMemcpyDtoH(void *to, void *from, size_t n) { return done(to_host(to, from, n, NULL)); }
+int cuMemcpyDtoD(void *to, void *from, size_t n) { return done(within_device(to, from, n, NULL)); }
 int cuMemcpyHtoDAsync(void *to, void *from, size_t n, void *stream) {
   copies++;
   return to_device(to, from, n, stream);
@@ -234,7 +327,7 @@ int cuMemcpyDtoHAsync(void *to, void *from, size_t n, void *stream) {
 }
 int cuMemcpyDtoDAsync(void *to, void *from, size_t n, void *stream) {
   copies++;
-  return copy(to, from, n, is_device(to, n) && is_device(from, n), stream);
+  return within_device(to, from, n, stream);
 }
 
 /* What a kernel does that is running: a wrong access is the answer to all later calls. */
@@ -253,29 +346,45 @@ int cuPointerGetAttribute(void *value, int attribute, void *pointer) {
 
 /* Streams and events */
 
-static double *times; /* of events, in ms; below 0: not recorded */
+enum { UNTIMED = 2 }; /* CU_EVENT_DISABLE_TIMING */
+static struct moment { int is_timed; long ns; } *moments; /* of events; below 0: not recorded */
 
-int cuStreamCreate(void **stream, unsigned flags) { IN_CONTEXT; *stream = made(&streams); return OK; }
+int cuStreamCreate(void **stream, unsigned flags) {
+  IN_CONTEXT;
+  *stream = made(&streams);
+  ends = realloc(ends, streams.count * sizeof *ends);
+  ends[streams.count - 1] = 0;
+  return OK;
+}
+
 int cuStreamDestroy(void *stream) { IN_CONTEXT; return destroyed(&streams, stream); }
 int cuStreamDestroy_v2(void *stream) { return cuStreamDestroy(stream); }
 
 int cuStreamSynchronize(void *stream) {
   IN_CONTEXT;
   synchronizations++;
-  return is_stream(stream) ? OK : INVALID_HANDLE;
+  if (!is_stream(stream)) return INVALID_HANDLE;
+  spend(SYNCHRONIZE);
+  wait_on_host(*end_of(stream));
+  return OK;
 }
 
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
   IN_CONTEXT;
+  long n = number(&events, event);
   waits++;
-  return is_stream(stream) && number(&events, event) >= 0 ? OK : INVALID_HANDLE;
+  if (n < 0 || !is_stream(stream)) return INVALID_HANDLE;
+  spend(STREAM_WAIT);
+  *end_of(stream) = later_of(*end_of(stream), moments[n].ns);
+  return OK;
 }
 
 int cuEventCreate(void **event, unsigned flags) {
   IN_CONTEXT;
   *event = made(&events);
-  times = realloc(times, events.count * sizeof *times);
-  times[events.count - 1] = -1;
+  moments = realloc(moments, events.count * sizeof *moments);
+  moments[events.count - 1] = (struct moment){!(flags & UNTIMED), -1};
+  spend(flags & UNTIMED ? CREATE_UNTIMED : CREATE);
   return OK;
 }
 
@@ -284,27 +393,41 @@ int cuEventDestroy_v2(void *event) { return cuEventDestroy(event); }
 
 int cuEventRecord(void *event, void *stream) {
   IN_CONTEXT;
-  struct timespec now;
   long n = number(&events, event);
   if (n < 0 || !is_stream(stream)) return INVALID_HANDLE;
   marks++;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  times[n] = now.tv_sec * 1e3 + now.tv_nsec * 1e-6;
+  spend(moments[n].is_timed ? RECORD : RECORD_UNTIMED);
+  moments[n].ns = later_of(now(), *end_of(stream));
   return OK;
 }
 
-int cuEventQuery(void *event) { IN_CONTEXT; return number(&events, event) >= 0 ? OK : INVALID_HANDLE; }
+int cuEventQuery(void *event) {
+  IN_CONTEXT;
+  long n = number(&events, event);
+  if (n < 0) return INVALID_HANDLE;
+  spend(QUERY);
+  return moments[n].ns > now() ? NOT_READY : OK;
+}
 
 int cuEventSynchronize(void *event) {
+  IN_CONTEXT;
+  long n = number(&events, event);
   synchronizations++;
-  return cuEventQuery(event);
+  if (n < 0) return INVALID_HANDLE;
+  spend(EVENT_WAIT);
+  wait_on_host(moments[n].ns);
+  return OK;
 }
 
 int cuEventElapsedTime(float *ms, void *begin, void *end) {
   IN_CONTEXT;
   long first = number(&events, begin), last = number(&events, end);
-  if (first < 0 || last < 0 || times[first] < 0 || times[last] < 0) return INVALID_HANDLE;
-  *ms = times[last] - times[first];
+  if (first < 0 || last < 0) return INVALID_HANDLE;
+  struct moment one = moments[first], other = moments[last];
+  if (!one.is_timed || !other.is_timed || one.ns < 0 || other.ns < 0) return INVALID_HANDLE;
+  spend(ELAPSED);
+  if (later_of(one.ns, other.ns) > now()) return NOT_READY;
+  *ms = (other.ns - one.ns) * 1e-6;
   return OK;
 }
 
@@ -336,7 +459,9 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
   last_launch[0] = function, last_launch[1] = stream, last_launch[2] = parameters;
   int grid = gx && gy && gz && gx <= 2147483647 && gy <= 65535 && gz <= 65535;
   int block = x && y && z && x <= 1024 && y <= 1024 && z <= 64 && (uint64_t)x * y * z <= 1024;
-  return grid && block && shared <= 48 * KIB ? OK : INVALID_VALUE;
+  if (!grid || !block || shared > 48 * KIB) return INVALID_VALUE;
+  work(LAUNCH, 0, stream);
+  return OK;
 }
 
 int cuLaunchKernelEx(unsigned *how, void *function) {
@@ -352,6 +477,7 @@ static const struct { int error; char *name, *text; } answers[] = {
   {NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
   {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
   {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+  {NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
   {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
   {MISALIGNED_ADDRESS, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
 };

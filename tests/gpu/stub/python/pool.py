@@ -60,6 +60,7 @@ def new(size: int, pinned: bool = False) -> np.ndarray:
 
 def take(stream: Any, size: int) -> np.ndarray:
     """Memory that was freed last, or new memory: not zeros."""
+    driver().pooled(stream is PINNED)
     unused = _unused[stream, size]
     memory = unused.pop() if unused else new(size, stream is PINNED)
     watchers.given(memory.ctypes.data, size, stream)
