@@ -66,11 +66,11 @@ class TransposeBlock(KernelUser[TransposeKernels]):
         self.kernels.take(self.a, self.columns, messages)
         yield Post("rows", messages)
         self.kernels.turn(self.a, self.b, self.low)
-        came = self.device.received((yield Collect("rows", tuple(self.columns))))
-        for edge, (rows, wide) in shapes.items():
-            if came[edge].size != rows * wide:  # beyond the end of large ones there is no memory
-                raise ValueError(f"{came[edge].size} numbers from {edge}, not {rows * wide}")
-        self.kernels.add(self.b, self.columns, came)
+        came = yield Collect("rows", tuple(self.columns))
+        for edge, (rows, wide) in shapes.items():  # beyond the end of long ones, memory ends too
+            if came[edge].nbytes != 8 * rows * wide:
+                raise ValueError(f"{came[edge].nbytes} bytes from {edge}, not {8 * rows * wide}")
+        self.kernels.add(self.b, self.columns, self.device.received(came))
         self.time += count
         return False
 
