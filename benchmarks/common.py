@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from miniapps.workbench.run.replaced import write_text
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).with_name("results")
+WRITTEN = "benchmarks/results", "benchmarks/gpu/validation.json", "docs"  # by benchmarks
 MINIAPPS = [sys.executable, "-m", "miniapps.workbench.cli"]
 
 
@@ -39,9 +41,20 @@ def interleaved(
 
 
 def revision() -> str:
-    """The revision of this tree; it ends in ``-dirty`` if files were changed since."""
-    command = ["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=7", "--exclude=*"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    """The revision of this tree; it ends in ``-dirty`` if files were changed since.
+
+    Results and pages that a benchmark writes are no change. In a copy without its repository it is
+    what the variable REVISION says, or else ``unknown``.
+    """
+    git = ["git", "-C", str(ROOT)]
+    described = [*git, "describe", "--always", "--abbrev=7", "--exclude=*"]
+    compared = [*git, "diff", "--quiet", "HEAD", "--", ".", *(f":!{name}" for name in WRITTEN)]
+    try:
+        done = subprocess.run(described, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return os.environ.get("REVISION", "unknown")
+    changed = subprocess.run(compared, check=False).returncode
+    return f"{done.stdout.strip()}{'-dirty' if changed else ''}"
 
 
 def in_turn(calls: dict[str, Callable[[], Any]], trials: int) -> dict[str, list[Any]]:

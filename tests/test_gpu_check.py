@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import support
 
+from benchmarks import common
 from benchmarks.gpu import check, validation
 from miniapps import kernels
 
@@ -72,7 +75,7 @@ def test_all_is_checked_and_written_down(checked):
     status, written, said = checked()
     assert status == 0, said
     assert (written["passed"], written["failures"]) == (True, [])
-    assert written["device"] == GPU
+    assert written["device"] == GPU and written["revision"] == common.revision()
     assert written["sources"] == validation.sources()
     assert {TOOLKIT, PUSH} <= set(written["sources"])
     assert {"python", "numba", "numba-cuda", "cupy-cuda13x", "numpy"} <= set(written["versions"])
@@ -215,7 +218,49 @@ def test_what_there_is_no_time_for_counts_as_failed():
     assert 0 < len(machine.commands) < 8 and found.done == [s.name for s in todo][: len(found.done)]
     assert len(found.failures) + len(machine.commands) == len(todo)
     assert list(found.failures.items())[-1] == ("synccheck leanmd pairs", "not run: no time left")
-    assert kept == [False] * len(todo) + [True]
+    assert kept == [False] * len(list(check.batches(todo))) + [True]
+
+
+def test_a_step_that_the_end_of_the_time_cuts_off_has_not_taken_too_long():
+    """Catches a hang that counts as lack of time, and the reverse."""
+    step = next(check.steps("python", "compute-sanitizer", 4))
+    for total_s, why in ((step.limit_s - 1, check.CUT_OFF), (step.limit_s, "took too long: ...")):
+        found = check.Findings()
+        clock, ignore = lambda: 0.0, lambda _: None
+        hangs = lambda command, limit_s: check.Done(None, "...")  # noqa: E731
+        check.check([step], hangs, found, ignore, total_s, clock, ignore)
+        assert found.failures == {step.name: why}
+
+
+def test_runs_under_sanitizers_share_the_gpu():
+    """Catches sanitizers that wait for each other, and timed runs beside other work."""
+    together = threading.Barrier(check.WORKERS)
+    names, found = (
+        ("memcheck cg", "memcheck amr", "racecheck cg", "racecheck amr"),
+        check.Findings(),
+    )
+    every = {step.name: step for step in check.steps("python", "compute-sanitizer", 4)}
+
+    def meet(command: list[str], limit_s: float) -> Any:
+        together.wait(20)
+        return check.Done(0, "", CLEAN)
+
+    check.check([every[name] for name in names], meet, found, lambda ended: None)
+    assert found.done == list(names)
+    mixed = [every[name] for name in ("cg serial", *names, "synccheck cg", "cg charm", "cg mpi")]
+    assert [len(batch) for batch in check.batches(mixed)] == [1, 4, 1, 1, 1]
+
+
+@pytest.mark.slow
+def test_failures_of_other_steps_are_kept(checked, tmp_path, capsys):
+    """Catches a failure that a later call of other steps loses, or that makes these fail."""
+    status, first, _ = checked({"synccheck": check.Done(9, "", "SUMMARY: 1 error")})
+    assert status == 1 and len(first["failures"]) == len(check.WATCHED)
+    file, options = tmp_path / "validation.json", check.arguments(["--steps", "memcheck"])
+    assert check.main(Machine(), GPU, file, options) == 0
+    assert json.loads(file.read_text())["failures"] == first["failures"]
+    status, second, _ = checked()
+    assert status == 0 and second["failures"] == []
 
 
 @pytest.mark.slow
@@ -235,6 +280,26 @@ def test_a_second_call_goes_on_where_the_first_ended(checked, monkeypatch):
         monkeypatch.setattr(check, name, lambda: {"another": "one"})
         checked({"racecheck": check.Done(9, "", "SUMMARY: 1 error")})
         assert len(Machine.latest.commands) == len(second["done"]), name
+
+
+def test_the_revision_of_a_copy_without_a_repository(tmp_path, monkeypatch):
+    """Catches results without a revision, and a traceback where there is no repository."""
+    monkeypatch.setattr(common, "ROOT", tmp_path)
+    assert common.revision() == "unknown"
+    monkeypatch.setenv("REVISION", "abc1234")
+    assert common.revision() == "abc1234"
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x"]
+    for name in ("a.py", "benchmarks/results/gpu.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "x"]):
+        subprocess.run([*git, *words], check=True)
+    named = common.revision()
+    assert re.fullmatch("[0-9a-f]{7}", named)
+    (tmp_path / "benchmarks/results/gpu.json").write_text("{}")
+    assert common.revision() == named, "results are no change of the program"
+    (tmp_path / "a.py").write_text("pass")
+    assert common.revision() == f"{named}-dirty"
 
 
 def test_generated_files_are_no_part_of_the_program(tmp_path):

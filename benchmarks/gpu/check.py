@@ -9,6 +9,7 @@ changed. It stops after nine minutes. If called again with the same files, packa
 continues with the steps that have not passed.
 
     python benchmarks/gpu/check.py --steps memcheck    only steps with this first word, or name
+    python benchmarks/gpu/check.py --steps "* charm,synccheck"    like one of these patterns
 
 Exit status: 0 all passed, 1 something failed, 2 there is no GPU to check on.
 """
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import importlib.util
+import itertools
 import json
 import os
 import platform
@@ -29,12 +31,15 @@ import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
+from benchmarks.common import revision
 from benchmarks.gpu.validation import ROOT, VALIDATION, kernel_cache, program, read, sources
 from miniapps.devices.cuda import driver_info as nvidia
 from miniapps.workbench import environment
@@ -44,7 +49,7 @@ TOTAL_S = 520.0
 TESTS_S, RUN_S, SANITIZER_S = 240.0, 90.0, 60.0
 FIRST_FILE = "tests/gpu/test_stencils_gpu.py"
 TAIL = 40  # lines of output that are shown of a step that fails
-WORKERS = 4  # processes that test on one GPU at the same time
+WORKERS = 4  # processes of tests, or runs under sanitizers, on one GPU at the same time
 SMALL = "tiny"
 MOST_RANKS = 8  # of the run on the CPU
 MIGRATING = "--balancer Rotate --lb-period 40"
@@ -106,6 +111,10 @@ CASES = {
 FOUND = 9  # exit status of a sanitizer that found something
 PACKAGES = ("numba", "numba-cuda", "cupy-cuda13x", "numpy", "mpi4py", "charm4py")
 OK, FAILED, NO_GPU = 0, 1, 2
+# Failures of steps that lacked time, and of a check that was not made to its end.
+LATE = NO_TIME, CUT_OFF = "not run: no time left", "no time left to end it"
+UNFINISHED = "it has not ended"
+FORKED = "CUDA initialized before forking"  # a failure of charm at revision b3821c8
 
 
 class Done(NamedTuple):
@@ -141,9 +150,11 @@ class Findings:
     done: list[str] = field(default_factory=list)  # steps that have passed
 
     def restore(self, written: Mapping[str, Any]) -> None:
-        """Restore the results that an earlier call has written, except failures."""
+        """Restore the results that an earlier call has written."""
         self.tests, self.runs = written["tests"], written["runs"]
         self.sanitizer, self.done = written["sanitizer"], written["done"]
+        lines = [line.partition(": ") for line in written["failures"] if line != UNFINISHED]
+        self.failures = {name: why for name, _, why in lines}
 
 
 class Step(NamedTuple):
@@ -153,6 +164,7 @@ class Step(NamedTuple):
     command: list[str]
     limit_s: float
     judge: Callable[[Done, Findings], str | None]
+    shares: bool = False  # whether others of this kind may run at the same time
 
 
 # Steps -------------------------------------------------------------------------------------------
@@ -231,7 +243,7 @@ def _sanitizer_step(name: str, command: list[str], there: bool) -> Step:
         findings.sanitizer[name] = said if there else f"{SANITIZER} not found"
         return None if clean else findings.sanitizer[name]
 
-    return Step(name, command, SANITIZER_S, judge)
+    return Step(name, command, SANITIZER_S, judge, shares=True)
 
 
 def judge_tests(done: Done, findings: Findings) -> str | None:
@@ -312,23 +324,38 @@ def check(
     ``keep`` is called with False after each step, and with True at the end.
     """
     begin = clock()
-    for step in todo:
-        if step.name in findings.done:
-            continue
+    for batch in batches([step for step in todo if step.name not in findings.done]):
         left = total_s - (clock() - begin)
-        if left <= 0:
-            done, wrong = Done(None, ""), "not run: no time left"
-        else:
-            say(f"[{clock() - begin:4.0f} s] {step.name} ...")
-            done = run(step.command, min(step.limit_s, left))
-            wrong = step.judge(done, findings)
-        if wrong:
-            findings.failures[step.name] = wrong
-            say(f"{done.tail}\n[{clock() - begin:4.0f} s] {step.name} FAILED: {wrong}")
-        else:
-            findings.done.append(step.name)
+        if left > 0:
+            say(f"[{clock() - begin:4.0f} s] {', '.join(step.name for step in batch)} ...")
+        for step, done in zip(batch, run_together(batch, run, left), strict=True):
+            wrong = step.judge(done, findings) if left > 0 else NO_TIME
+            if done.status is None and 0 < left < step.limit_s:
+                wrong = CUT_OFF
+            if wrong:
+                findings.failures[step.name] = wrong
+                say(f"{done.tail}\n[{clock() - begin:4.0f} s] {step.name} FAILED: {wrong}")
+            else:
+                findings.failures.pop(step.name, None)
+                findings.done.append(step.name)
         keep(False)
     keep(True)
+
+
+def batches(todo: Iterable[Step]) -> Iterator[list[Step]]:
+    """The steps in turn; up to `WORKERS` that may share the GPU and follow each other together."""
+    for shares, group in itertools.groupby(todo, lambda step: step.shares):
+        steps = list(group)
+        size = WORKERS if shares else 1
+        yield from (steps[n : n + size] for n in range(0, len(steps), size))
+
+
+def run_together(batch: list[Step], run: Runner, left: float) -> list[Done]:
+    """The ends of commands that run at the same time; of none if no time is left."""
+    if left <= 0:
+        return [Done(None, "") for _ in batch]
+    with ThreadPoolExecutor(len(batch)) as pool:
+        return list(pool.map(lambda step: run(step.command, min(step.limit_s, left)), batch))
 
 
 def execute(command: list[str], limit_s: float) -> Done:
@@ -391,9 +418,10 @@ def document(surroundings: dict[str, Any], found: Findings, ended: bool) -> dict
     failures = [f"{step}: {wrong}" for step, wrong in found.failures.items()]
     return {
         "date": datetime.now(UTC).date().isoformat(),
+        "revision": revision(),
         **surroundings,
         "passed": ended and not failures,
-        "failures": failures if ended else [*failures, "it has not ended"],
+        "failures": failures if ended else [*failures, UNFINISHED],
         "tests": found.tests,
         "runs": found.runs,
         "sanitizer": found.sanitizer,
@@ -426,26 +454,37 @@ def main(
         write_text(file, json.dumps(document(now, found, whole), indent=1) + "\n")
 
     every = list(steps(sys.executable, sanitizer_program(), environment.cores()))
-    todo = [step for step in every if selects(options.steps, step.name)]
+    todo = chosen(every, options.steps)
     # The usual cache may have kernels of the CPU with old constants of other files.
     with mock.patch.dict(os.environ, NUMBA_CACHE_DIR=kernel_cache()):
         check(todo, run, found, keep, options.seconds)
     print(f"tests: {found.tests}; {len(found.runs)} runs; {len(found.sanitizer)} sanitizer runs")
-    for step, wrong in found.failures.items():
-        print(f"FAILED {step}: {wrong}")
-    print(f"{len(found.failures)} failures; written to {file.name}")
-    return FAILED if found.failures else OK
+    failed = [step.name for step in todo if step.name in found.failures]
+    for name in failed:
+        print(f"FAILED {name}: {found.failures[name]}")
+    print(f"{len(failed)} failures; written to {file.name}")
+    return FAILED if failed else OK
 
 
-def selects(words: str, name: str) -> bool:
-    """Whether ``--steps`` selects a step: all, those with this first word, or this one."""
-    return words in ("", name, name.split()[0])
+def chosen(every: list[Step], patterns: str) -> list[Step]:
+    """The steps that ``--steps`` selects, and the runs on the CPU with which they are compared."""
+    names = {step.name for step in every if selects(patterns, step.name)}
+    names |= {f"{name.rpartition(' ')[0]} cpu" for name in names}
+    return [step for step in every if step.name in names]
+
+
+def selects(patterns: str, name: str) -> bool:
+    """Whether ``--steps`` selects a step: without patterns, or one like its name or first word."""
+    each = patterns.split(",")
+    return not patterns or any(
+        fnmatchcase(word, one) for one in each for word in (name, name.split()[0])
+    )
 
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
     """The options; of this process if ``words`` is None."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", default="", help="only those whose names begin so")
+    parser.add_argument("--steps", default="", help="only those like these patterns")
     parser.add_argument("--resume", action="store_true", help="repeat nothing that has passed")
     parser.add_argument("--seconds", type=float, default=TOTAL_S, help="no step begins later")
     return parser.parse_args(words)
