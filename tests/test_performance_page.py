@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from benchmarks import report
-from benchmarks.gpu import section
+from benchmarks.gpu import check, section
 
 
 def test_the_page_has_what_the_results_say() -> None:
@@ -15,3 +19,52 @@ def test_the_section_on_a_gpu_has_what_the_results_say() -> None:
     """Catches rates on GPUs that were written by hand, and results that the page does not show."""
     written = section.PAGE.read_text()
     assert written == section.page() and section.TITLE in written
+
+
+def validated(**failures: str) -> dict[str, Any]:
+    """A validation of which all passed, or not these steps."""
+    found = check.Findings(
+        tests={"passed": 57},
+        runs={
+            "cg cpu": {},
+            **{
+                name: {"same_state": True} for name in ("cg serial", "pic charm", "pic float32 mpi")
+            },
+        },
+        sanitizer={"memcheck cg": "0 errors", "synccheck pic": "0 errors"},
+        failures={name.replace("_", " "): why for name, why in failures.items()},
+    )
+    return check.document({"device": {"name": "A GPU"}}, found, True)
+
+
+def test_what_a_validation_says() -> None:
+    """Catches a page that cannot be made of a validation that passed, or tells of old failures."""
+    said = " ".join(section.checked(validated()).split())
+    assert "57 of 57 tests passed; 3 large runs of cg and pic under serial, charm and mpi" in said
+    assert "in float64 and float32, had the" in said
+    assert said.endswith("2 runs under memcheck and synccheck had no error.")
+    failed = {"tests": "status 1: x", "pic_charm": f"status 3: {check.FORKED}"}
+    late = {"memcheck_pic": check.NO_TIME, "memcheck_cg": check.CUT_OFF, "pic_mpi": check.NO_TIME}
+    said = " ".join(section.checked(validated(**failed, **late)).split())
+    assert "The 0 tests and 1 runs that failed" in said and "no GPU has run it since" in said
+    assert said.endswith("open for lack of time: 2 of memcheck and 1 of runs.")
+    said = " ".join(section.checked(validated(tests="status 1: x")).split())
+    assert said.endswith("had no error. Failed: tests (status 1: x).")
+
+
+def test_a_validation_that_has_only_begun() -> None:
+    """Catches a page that cannot be made before all was tried."""
+    begun = check.document({"device": {"name": "A GPU"}}, check.Findings(), False)
+    said = section.checked(begun)
+    assert "nothing has passed." in said and said.endswith("was not made to its end.\n")
+
+
+@pytest.mark.parametrize("lost", ["sizes", "blocks"])
+def test_the_section_needs_not_all_of_a_benchmark(
+    lost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a benchmark whose time was up, and which then fails as its page cannot be made."""
+    last, first, _ = section.loaded()
+    del last[lost]
+    monkeypatch.setattr(section, "loaded", lambda: (last, first, validated()))
+    assert section.NOT in section.section()

@@ -53,7 +53,7 @@ def figure(document: dict[str, Any]) -> Figure:
     left, right = top.subplots(1, 2)
     draw_bars(left, shares, "share of a copy's bytes per second")
     left.axvline(1, color="0.6")
-    draw_bars(right, rates, "jacobi2d in blocks, 10^9 points per second")
+    draw_bars(right, rates, "in blocks, 10^9 points or particles per second")
     if apps:
         panels = bottom.subplots(1, len(apps), squeeze=False)[0]
         for axes, (app, entries) in zip(panels, apps.items(), strict=True):

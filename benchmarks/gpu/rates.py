@@ -70,7 +70,8 @@ def fields(gpu: Any, shape: tuple[int, ...], tile: int, dtype: str) -> tuple[Any
     field, region = ghosted(shape, [(tile, tile)] * len(shape), tile, dtype, gpu.line)
     with_ghosts = tuple(at + (tile if n % 2 else -tile) for n, at in enumerate(region))
     field[box(with_ghosts)] = np.random.default_rng(1).random(shape[-1] + 2 * tile)
-    return gpu.to_device(field), gpu.to_device(field.copy()), region
+    new = gpu.to_device(field)
+    return gpu.to_device(field.copy() if new is field else field), new, region
 
 
 def tiled(tile: int) -> Sweep:
@@ -239,11 +240,20 @@ def leanmd_melt(lattice: tuple[int, int, int], steps: int, dtype: str) -> float:
     return on_gpu(*words, "--dtype", dtype, "--warmup", steps // 10)["rate"]["value"]
 
 
-def blocks(size: tuple[int, ...], steps: int, more: Iterable[object]) -> dict[str, Any]:
-    """Results of Jacobi2D, one sweep per exchange, in a configuration of `CONFIGURATIONS`."""
-    words = ["jacobi2d", "--size", in_words(size), "--time-tile", 1, "--steps", steps]
+def jacobi2d_blocks(size: tuple[int, ...], steps: int, more: Iterable[object]) -> dict[str, Any]:
+    """Results of Jacobi2D, one sweep per exchange, in one of `CONFIGURATIONS`."""
+    return blocks(["jacobi2d", "--size", in_words(size), "--time-tile", 1, *more], steps)
+
+
+def pic_blocks(size: int, particles: int, steps: int, more: Iterable[object]) -> dict[str, Any]:
+    """Results of PIC in one of `PIC_CONFIGURATIONS`."""
+    return blocks(["pic", "--size", size, "--particles", particles, *more], steps)
+
+
+def blocks(words: Iterable[object], steps: int) -> dict[str, Any]:
+    """The rate of a run on the GPU, and how its messages travelled."""
     warmup = steps // 10
-    record = on_gpu(*words, "--warmup", warmup, *more)
+    record = on_gpu(*words, "--steps", steps, "--warmup", warmup)
     return {
         "rate": record["rate"]["value"],
         "staged_bytes_per_step": record["transport"]["staged_bytes"] / (steps + warmup),

@@ -23,6 +23,7 @@ from miniapps.devices.cuda.primitives import THREADS, fill, launch, thread_index
 from miniapps.kernels.exact_sum import WORDS
 from miniapps.kernels.exact_sum.gpu import MANY_BLOCKS, add_product, carry, flush
 from miniapps.kernels.exact_sum.gpu import clear as clear_words
+from miniapps.kernels.halo.interface import Region
 
 WIDE, HIGH = 32, 8  # points of a row, and rows, of a thread block
 MARCHES = 32, 16, 8  # planes of one: the most that leave `MANY` thread blocks
@@ -246,8 +247,13 @@ def apply(
     x0: int, x1: int, y0: int, y1: int, z0: int, z1: int, words: Array,
 ) -> None:  # fmt: skip
     """See `kernels.cg.interface`."""
-    _launch(_box if points == 27 else _star, (u, v), (), (x0, x1, y0, y1, z0, z1))
+    multiply(points, u, v, (x0, x1, y0, y1, z0, z1))
     dot(u, v, x0, x1, y0, y1, z0, z1, words)
+
+
+def multiply(points: int, u: Array, v: Array, region: Region) -> None:
+    """Write v = A u, the part of `apply` without the dot product."""
+    _launch(_box if points == 27 else _star, (u, v), (), region)
 
 
 def clear(z: Array) -> None:

@@ -9,8 +9,10 @@ import numpy as np
 import of_day
 import pytest
 
-from benchmarks.gpu import bench, rates
+from benchmarks.gpu import bench, rates, works
 from miniapps.devices import backend as device
+
+EXACT = "exact_sum"  # kernels that are tested on every day
 
 
 @pytest.mark.slow
@@ -19,13 +21,14 @@ def test_every_kernel_is_measured_and_compared(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(rates, "ROUNDS", 1)
     gpu = device.get("gpu")
     todo = list(bench.kernel_parts(gpu, bench.SMOKE, simulated=True))
-    assert len(todo) == 2 * 4 * 2 + 2
-    of_today = tuple(of_day.with_kernels())
+    assert len(todo) == 2 * 4 * 2 + 2 + 9 + 2
+    of_today = (*of_day.with_kernels(), "exact dot")
     todo = [part for part in todo if part.path[1].startswith(of_today)]
     assert all(part.measure() > 0 for part in todo)
     assert set(rates.hidden_copies((8, 8))) == {"copies_s", "sweep_s", "both_s", "hidden"}
     assert set(rates.streams((16, 16), 4)) == {"one_stream_s", "own_streams_s", "gain"}
     monkeypatch.setattr(rates, "has_cpu_bits", lambda *case: False)
+    monkeypatch.setattr(works, "bits", lambda make, app, where, *case: where)
     monkeypatch.setattr(rates, "pushed", lambda block, steps: block.device.name)
     for part in todo:
         with pytest.raises(rates.Different, match="not the bits"):
@@ -74,3 +77,18 @@ def test_no_times_of_sweeps_that_are_wrong(what: str, monkeypatch: pytest.Monkey
     monkeypatch.setattr("miniapps.kernels.jacobi2d.gpu.sweep", lambda *arguments: None)
     with pytest.raises(rates.Different):
         getattr(rates, what)(*arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", [n for n, (app, _) in works.WORKS.items() if app in (*of_day.with_kernels(), EXACT)]
+)
+def test_other_numbers_show(name: str) -> None:
+    """Catches a comparison that a kernel passes which writes nothing, or into one array less."""
+    app, make = works.WORKS[name]
+    size = tuple(n + 1 for n in bench.SMOKE["kernels"][name])  # in memory of no earlier test
+    work = make(device.get("gpu"), works.kernels.load(app, "gpu"), size, "float64")
+    still = [array.tobytes() for array in work.written()]
+    right = works.bits(make, app, "cpu", size, "float64")
+    assert works.bits(make, app, "gpu", size, "float64") == right
+    assert all(a != b for a, b in zip(still, right, strict=True))
