@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import support
 
-from benchmarks.gpu import bench, check, inventory
+from benchmarks.gpu import bench, check, inventory, ncu
 from benchmarks.gpu import first as script
 
 FOLDER = support.ROOT / "benchmarks/gpu"
@@ -124,11 +124,32 @@ def test_results_travel_from_machine_to_machine(first, tmp_path, monkeypatch, ca
     assert "no part chekc" in capfd.readouterr().out.splitlines()[-1]
 
 
-def test_the_sanitizer_may_be_missing(first, monkeypatch, capfd):
-    """Catches a first half hour that ends because a machine has no compute-sanitizer."""
-    monkeypatch.setitem(first.PARTS, first.SANITIZER, first.Part(("fails.py",)))
-    assert first.main([first.SANITIZER, "check"]) == 0
-    assert "memcheck is left out" in capfd.readouterr().out
+@pytest.mark.parametrize(("name", "program"), [("sanitizers", "compute-sanitizer"), ("ncu", "ncu")])
+def test_a_tool_may_be_missing(first, name, program, monkeypatch, capfd):
+    """Catches a first half hour that ends because a machine lacks one of NVIDIA's tools."""
+    monkeypatch.setitem(first.PARTS, name, first.Part(("fails.py",)))
+    assert first.main([name, "check"]) == 0
+    lines = [line for line in capfd.readouterr().out.splitlines() if f": {name} " in line]
+    assert lines == [f"gpu-first: {name} is left out: there is no {program}"]
+
+
+def test_profiles_are_of_kernels_after_the_first_launches(tmp_path, monkeypatch):
+    """Catches a command of ncu with other sections, and a run that has too few launches."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CUDA_HOME", raising=False)
+    assert ncu.profiler() is None and ncu.main() == 2
+    (tmp_path / "ncu").write_text("#!/bin/sh\necho $0 $@\nexit 3\n")
+    (tmp_path / "ncu").chmod(0o755)
+    assert ncu.profiler() == str(tmp_path / "ncu") and ncu.main() == 1
+    for words in ncu.RUNS.values():
+        command = " ".join(ncu.command("ncu", words))
+        assert command.startswith(
+            "ncu --target-processes all --launch-skip 150 -c 40 --section SpeedOfLight "
+            "--section Occupancy --section LaunchStats --section WarpStateStats "
+            "--section MemoryWorkloadAnalysis "
+        )
+    steps = int(ncu.RUNS["stencil3d"].split("--steps ")[1].split()[0])
+    assert steps >= ncu.SKIPPED + ncu.COUNTED, "a step has one launch"
 
 
 @pytest.mark.long
@@ -239,15 +260,27 @@ def test_the_inventory_needs_no_gpu():
 
 
 def test_parts_are_steps_of_the_check():
-    """Catches a part that selects no step, and parts that are not in the order of the check."""
-    steps = [step.name for step in check.steps("python", "compute-sanitizer", 2)]
-    for part in script.PARTS.values():
-        if "--steps" in part.words:
-            begin = part.words[part.words.index("--steps") + 1]
-            chosen = [name for name in steps if check.selects(begin, name)]
-            assert chosen, part
-            assert chosen[0] in steps[:4], "it comes late"
-            assert len(chosen) <= 2, "it takes long"
+    """Catches a part that selects no step, or others, or runs with nothing to compare with."""
+    every = list(check.steps("python", "compute-sanitizer", 2))
+    selected = {
+        name: [step.name for step in check.chosen(every, part.words[2])]
+        for name, part in script.PARTS.items()
+        if "--steps" in part.words
+    }
+    assert selected["first"] == ["first tests", "first run"] and selected["tests"] == ["tests"]
+    usual = [name for name, case in check.CASES.items() if "charm" in case.configurations]
+    runs = {f"{app} {how}" for app in usual for how in ("cpu", "charm")}
+    assert set(selected["charm"]) == runs | {"leanmd paper cpu", "leanmd paper pairs"}
+    passed = {"jacobi2d", "stencil3d", "pic", "leanmd"}  # under the first two tools
+    left = {f"{tool} {name}" for tool in check.TOOLS for name in check.WATCHED}
+    left -= {f"{tool} {name}" for tool in ("memcheck", "racecheck") for name in passed}
+    assert set(selected["sanitizers"]) == left
+
+
+def test_what_no_gpu_has_shown_is_first():
+    """Catches minutes on a GPU that go into what has passed before."""
+    order = "inventory first calls charm sanitizers bench tests check ncu"
+    assert " ".join(script.PARTS) == order
 
 
 GPU = {"name": "NVIDIA H200", "memory_bytes": 2**37, "driver": "580.65.06", "cuda": "13.0"}
@@ -262,7 +295,7 @@ def test_some_steps_are_made_and_the_check_goes_on_after_them(tmp_path, monkeypa
 
     def main(*words: str) -> dict[str, Any]:
         made.clear()
-        run = lambda command, limit_s: made.append(command[0])  # noqa: E731
+        run = lambda command, limit_s: made.append(command[0]) or check.Done(0, "")  # noqa: E731
         assert check.main(run, GPU, file, check.arguments(list(words))) == 0
         return json.loads(file.read_text())
 

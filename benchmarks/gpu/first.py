@@ -44,6 +44,7 @@ TOTAL_S, SPARE_S = 580.0, 100.0  # the time of a call; what the last step of a p
 PASSED, FAILED, NO_GPU = 0, 1, 2
 HAS_GPU = "from miniapps.devices.cuda.toolkit import chosen; print(chosen().missing() or '')"
 HAS_SANITIZER = "from benchmarks.gpu import check as c; print(c.sanitizer_program() or '')"
+HAS_NCU = "from benchmarks.gpu import ncu; print(ncu.profiler() or '')"
 CAN_IMPORT = f"import {', '.join(IMPORTED)}"
 
 
@@ -56,17 +57,25 @@ class Part(NamedTuple):
 
 
 CHECK = "check.py"
-PARTS = {
+NOT_CHECKED_YET = (  # under sanitizers, at the revision of which results/gpu.json is
+    "*check *float32,*check leanmd pairs,*check cg,*check transpose,*check amr,synccheck"
+)
+PARTS = {  # what no GPU has shown yet is first
     "inventory": Part(("inventory.py",), needs_gpu=False, timed=False),
     "first": Part((CHECK, "--steps", "first")),
-    "memcheck": Part((CHECK, "--steps", "memcheck jacobi2d")),
     "calls": Part(("calls.py",)),
-    "tests": Part((CHECK, "--steps", "tests")),
+    "charm": Part((CHECK, "--steps", "* charm,leanmd paper pairs")),
+    "sanitizers": Part((CHECK, "--steps", NOT_CHECKED_YET)),
     "bench": Part(("bench.py",)),
+    "tests": Part((CHECK, "--steps", "tests")),
     "check": Part((CHECK,)),
+    "ncu": Part(("ncu.py",), timed=False),
 }
 DECISIVE = "inventory", "first"  # parts without which no other one makes sense
-SANITIZER = "memcheck"  # the part that is left out where there is no compute-sanitizer
+OPTIONAL = {  # parts that are left out where a program is missing, and what says where it is
+    "sanitizers": ("compute-sanitizer", HAS_SANITIZER),
+    "ncu": ("ncu", HAS_NCU),
+}
 
 
 class Stopped(Exception):
@@ -226,9 +235,10 @@ def same(one: Path, other: Path) -> bool:
     return other.exists() and one.read_bytes() == other.read_bytes()
 
 
-def left_out(name: str, python: str) -> bool:
-    """Whether a part is left out because there is no sanitizer."""
-    return name == SANITIZER and not asked(python, HAS_SANITIZER).stdout.strip()
+def lacking(name: str, python: str) -> str | None:
+    """The program for want of which a part is left out."""
+    program, asks = OPTIONAL.get(name, ("", ""))
+    return program if asks and not asked(python, asks).stdout.strip() else None
 
 
 def in_turn(names: list[str], out: Path | None, clock: Callable[[], float]) -> None:
@@ -241,8 +251,8 @@ def in_turn(names: list[str], out: Path | None, clock: Callable[[], float]) -> N
     for number, name in enumerate(names):
         if PARTS[name].needs_gpu:
             require_gpu(python, name)
-        if left_out(name, python):
-            say(f"{name} is left out: no compute-sanitizer was found, so check cannot pass")
+        if program := lacking(name, python):
+            say(f"{name} is left out: there is no {program}")
             continue
         left_s = TOTAL_S - (clock() - begin)
         if left_s <= SPARE_S:

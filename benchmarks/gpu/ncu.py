@@ -1,0 +1,63 @@
+"""Profiles of kernels that are below their targets, by NVIDIA's Nsight Compute.
+
+    python benchmarks/gpu/ncu.py    prints a table of values per launch as CSV, for each run
+
+Launches of the first steps are skipped. Counting needs a right that some machines give to root
+only. Exit status: 0, 1 if a profile failed, 2 if there is no ``ncu``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.common import MINIAPPS
+
+SKIPPED, COUNTED = 150, 40  # launches
+SECTIONS = (
+    *("SpeedOfLight", "Occupancy", "LaunchStats", "WarpStateStats"),
+    "MemoryWorkloadAnalysis",
+)
+RUNS = {
+    "stencil3d": "stencil3d --size 512x512x512 --time-tile 1 --steps 200 --warmup 2",
+    "leanmd, float32": "leanmd --lattice 60x60x60 --dtype float32 --steps 60 --warmup 2",
+}
+RUN_S = 100.0  # the limit of a profile
+PROFILED, FAILED, NO_PROFILER = 0, 1, 2
+
+
+def profiler() -> str | None:
+    """The path of ncu: from PATH, or from CUDA_HOME."""
+    places = os.environ.get("PATH", ""), str(Path(os.environ.get("CUDA_HOME", ""), "bin"))
+    return shutil.which("ncu", path=os.pathsep.join(places))
+
+
+def command(program: str, words: str) -> list[str]:
+    """The command that profiles a run."""
+    options = ["--target-processes", "all", "--launch-skip", str(SKIPPED), "-c", str(COUNTED)]
+    sections = [word for section in SECTIONS for word in ("--section", section)]
+    run = [*MINIAPPS, "run", *words.split(), "--audit", "0", "--device", "gpu"]
+    return [program, *options, *sections, "--csv", *run]
+
+
+def main() -> int:
+    """Profile all runs."""
+    program, failed = profiler(), False
+    if program is None:
+        print("gpu-ncu: there is no ncu", file=sys.stderr)
+        return NO_PROFILER
+    for name, words in RUNS.items():
+        print(f"{name}: {words}", flush=True)
+        try:
+            failed |= subprocess.run(command(program, words), timeout=RUN_S).returncode != 0
+        except subprocess.TimeoutExpired:
+            print(f"{name} took longer than {RUN_S:.0f} s", flush=True)
+            failed = True
+    return FAILED if failed else PROFILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())
