@@ -15,7 +15,7 @@ from drawn import lines, text_of
 from figure_faults import faults
 
 from benchmarks.apps.leanmd_baselines import melted
-from benchmarks.gpu import cases, figure
+from benchmarks.gpu import calls, cases, figure
 from benchmarks.gpu.array_baselines import forces_by_arrays, push_by_arrays, sweep_by_arrays
 from benchmarks.gpu.bench import Part, compared, measure, parts
 from benchmarks.gpu.cases import (
@@ -173,6 +173,12 @@ def test_every_part_has_a_row_in_the_page() -> None:
     assert streams == [(cases.in_words(s), str(STREAMS)) for s in cases.FULL["streams"]]
     assert ("copies",) in paths and paths[0] == ("copy_bytes_per_s",)
     assert cases.FULL.keys() == cases.SMOKE.keys()
+
+
+def test_calls_are_counted_in_steps_of_every_app() -> None:
+    """Catches an app with kernels for a GPU whose steps `gpu_calls.py` counts no calls in."""
+    counted = {case.words.split()[0] for case in calls.CASES.values()}
+    assert counted == {app for app in support.apps.names() if kernels.exist(app, "gpu")}
 
 
 # What is made of them ----------------------------------------------------------------------------
