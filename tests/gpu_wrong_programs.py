@@ -16,6 +16,7 @@ from typing import Any
 LIBRARY: Any = ctypes.CDLL("libcuda.so.1")
 HOST = (ctypes.c_char * 64)()
 GRID, BLOCK = (1, 1, 1), (32, 1, 1)
+SHAREABLE = 2 << 20  # bytes: the stub driver gives handles of multiples
 
 
 def name_of(error: int) -> str:
@@ -104,6 +105,63 @@ def freed() -> ctypes.c_void_p:
     return gone
 
 
+class Handle(ctypes.Structure):
+    """An IPC handle of memory."""
+
+    _fields_ = (("words", ctypes.c_uint64 * 8),)
+
+
+def exported(place: Any, handle: Handle | None = None) -> int:
+    """What is answered to a request for a handle."""
+    return LIBRARY.cuIpcGetMemHandle(ctypes.byref(handle or Handle()), place)
+
+
+def handle_of(place: Any) -> Handle:
+    """The handle of memory."""
+    handle = Handle()
+    assert exported(place, handle) == 0
+    return handle
+
+
+def of_another_process(free: bool = False) -> Handle:
+    """The handle of memory of a process that ends with this one; ``free``: that it has freed."""
+    reading, writing = os.pipe()
+    waiting, held = os.pipe()
+    if os.fork() == 0:
+        os.close(held)
+        opened()
+        place = memory(SHAREABLE)
+        handle = handle_of(place)
+        if free:
+            LIBRARY.cuMemFree(place)
+        os.write(writing, bytes(handle))
+        os.close(writing)
+        os.read(waiting, 1)  # until the other process has ended
+        os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        handle = Handle.from_buffer_copy(pipe.read())
+    opened()
+    return handle
+
+
+def open_of(handle: Handle) -> int:
+    """What the opening of a handle is answered."""
+    return LIBRARY.cuIpcOpenMemHandle(ctypes.byref(ctypes.c_void_p()), handle, 1)
+
+
+def imported() -> ctypes.c_void_p:
+    """Memory of another process."""
+    return made(LIBRARY.cuIpcOpenMemHandle, of_another_process(), 1)
+
+
+def closed() -> ctypes.c_void_p:
+    """Memory of another process that has been opened and closed."""
+    place = imported()
+    assert LIBRARY.cuIpcCloseMemHandle(place) == 0
+    return place
+
+
 def event(recorded: bool = True, flags: int = 0) -> ctypes.c_void_p:
     """An event; flags of 2: without a time."""
     new = made(LIBRARY.cuEventCreate, flags)
@@ -153,6 +211,24 @@ UNOPENED: dict[str, tuple[Callable[[], int], Callable[[], int]]] = {  # wrong, a
     "forked after CUDA was opened": (
         opened_and(lambda: in_a_child(opened_and(allocated))),
         lambda: in_a_child(opened_and(allocated)),
+    ),
+    "handle of one's own memory": (
+        opened_and(lambda: open_of(handle_of(memory(SHAREABLE)))),
+        lambda: open_of(of_another_process()),
+    ),
+    "handle of freed memory": (
+        lambda: open_of(of_another_process(free=True)),
+        lambda: open_of(of_another_process()),
+    ),
+    "copy to closed memory": (lambda: copied(closed(), HOST), lambda: copied(imported(), HOST)),
+    "kernel on closed memory": (lambda: kernel(closed()), lambda: kernel(imported())),
+    "closed twice": (
+        lambda: LIBRARY.cuIpcCloseMemHandle(closed()),
+        lambda: LIBRARY.cuIpcCloseMemHandle(imported()),
+    ),
+    "another process's memory freed": (
+        lambda: LIBRARY.cuMemFree(imported()),
+        lambda: LIBRARY.cuIpcCloseMemHandle(imported()),
     ),
 }
 OPENED: dict[str, tuple[Callable[[], int], Callable[[], int]]] = {
@@ -208,6 +284,18 @@ OPENED: dict[str, tuple[Callable[[], int], Callable[[], int]]] = {
     "wait inside an event's handle": (
         lambda: LIBRARY.cuEventSynchronize(ctypes.c_void_p((event().value or 0) + 8)),
         lambda: LIBRARY.cuEventSynchronize(event()),
+    ),
+    "handle of a pool's memory": (
+        lambda: exported(made(LIBRARY.cuMemAllocAsync, ctypes.c_size_t(SHAREABLE), None)),
+        lambda: exported(memory(SHAREABLE)),
+    ),
+    "handle of an address inside": (
+        lambda: exported(ctypes.c_void_p((memory(SHAREABLE).value or 0) + 512)),
+        lambda: exported(memory(SHAREABLE)),
+    ),
+    "own memory closed": (
+        lambda: LIBRARY.cuIpcCloseMemHandle(memory(SHAREABLE)),
+        lambda: LIBRARY.cuMemFree(memory(SHAREABLE)),
     ),
     "allocation of more than is left": (
         lambda: allocated(left(allocated(1 << 20)) + 1),

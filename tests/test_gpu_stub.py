@@ -142,15 +142,19 @@ def test_freed_memory_is_poisoned_and_handed_out_again(environment: dict[str, st
 # What NVIDIA's driver answers to wrong programs; its manual says so of each call.
 ANSWERS = {
     "NOT_INITIALIZED": ("opened nothing", "forked after CUDA was opened"),
-    "INVALID_CONTEXT": ("no context in this thread",),
+    "INVALID_CONTEXT": ("no context in this thread", "handle of one's own memory"),
     "INVALID_VALUE": (
         "copy to freed memory", "copy beyond an allocation", "host's memory as a device's",
         "device's memory as a host's", "fill of the host's memory", "freed twice",
+        "handle of freed memory", "copy to closed memory", "closed twice",
+        "another process's memory freed", "handle of a pool's memory",
+        "handle of an address inside", "own memory closed",
         "no thread blocks", "too many thread blocks", "too many threads",
         "too many threads along z", "too much shared memory",
     ),
     "ILLEGAL_ADDRESS": (
-        "kernel on freed memory", "kernel on the host's memory", "kernel beyond an allocation"
+        "kernel on freed memory", "kernel on closed memory", "kernel on the host's memory",
+        "kernel beyond an allocation",
     ),
     "MISALIGNED_ADDRESS": ("kernel on misaligned memory",),
     "OUT_OF_MEMORY": ("allocation that does not fit", "allocation of more than is left"),

@@ -10,11 +10,13 @@
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,7 +25,7 @@ enum {
   INVALID_HANDLE = 400, NOT_READY = 600, ILLEGAL_ADDRESS = 700, MISALIGNED_ADDRESS = 716
 };
 enum { KIB = 1024, CONTEXT = 0x1000, FIRST_HANDLE = 0x2000, STEP = 16 };
-enum { DEVICE = 1, PINNED = 2 }; /* kinds of memory */
+enum { DEVICE = 1, PINNED, POOLED, OPENED }; /* kinds of memory: pooled: cuMemAllocAsync's */
 
 void *last_launch[3]; /* function, stream, places of parameters */
 long launches, marks, waits, copies, synchronizations;
@@ -218,7 +220,11 @@ int cuCtxGetDevice(int *device) { IN_CONTEXT; *device = 0; return OK; }
 
 /* Memory: what is allocated, in the order of addresses */
 
-static struct range { char *begin; size_t size; int kind; } *ranges;
+/* Memory that other processes can open lies in a file without a name in any folder, which they know
+   by a link of the system; such a file is left by no process, however it ends. */
+enum { SHAREABLE = 2 * KIB * KIB }; /* bytes: multiples can be opened */
+typedef char link_name[48];
+static struct range { char *begin; size_t size; int kind, file, opens; link_name link; } *ranges;
 static long count;
 static size_t used;
 
@@ -239,7 +245,7 @@ static struct range *around(void *address) {
 
 static int is_device(void *address, size_t n) { /* whether n bytes there lie in one allocation */
   struct range *found = around(address);
-  return !n || (found && found->kind == DEVICE && (char *)address + n <= found->begin + found->size);
+  return !n || (found && found->kind != PINNED && (char *)address + n <= found->begin + found->size);
 }
 
 static int is_host(void *address) {
@@ -247,16 +253,47 @@ static int is_host(void *address) {
   return !found || found->kind == PINNED;
 }
 
+static void note(struct range made) {
+  ranges = realloc(ranges, (count + 1) * sizeof *ranges);
+  long n = after(made.begin);
+  memmove(ranges + n + 1, ranges + n, (count++ - n) * sizeof *ranges);
+  ranges[n] = made;
+}
+
+static void forget(struct range *found) {
+  memmove(found, found + 1, (ranges + count-- - found - 1) * sizeof *ranges);
+}
+
+static void *mapped(int file, size_t bytes) {
+  return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+}
+
+static void path_of(char *path, int process, int file) { sprintf(path, "/proc/%d/fd/%d", process, file); }
+
+static void read_link(char *link, int process, int file) {
+  char path[64];
+  path_of(path, process, file);
+  ssize_t n = readlink(path, link, sizeof(link_name) - 1);
+  link[n < 0 ? 0 : n] = 0;
+}
+
 static int allocate(void **memory, size_t bytes, int kind) {
   IN_CONTEXT;
   if (!bytes) return INVALID_VALUE;
-  if (kind == DEVICE && bytes > total() - used) return OUT_OF_MEMORY;
-  *memory = calloc(1, bytes + 1);
-  ranges = realloc(ranges, (count + 1) * sizeof *ranges);
-  long n = after(*memory);
-  memmove(ranges + n + 1, ranges + n, (count++ - n) * sizeof *ranges);
-  ranges[n] = (struct range){*memory, bytes, kind};
-  if (kind == DEVICE) used += bytes;
+  if (kind != PINNED && bytes > total() - used) return OUT_OF_MEMORY;
+  struct range new = {NULL, bytes, kind, -1};
+  if (kind == DEVICE && bytes % SHAREABLE == 0) {
+    static int number;
+    link_name name;
+    sprintf(name, "stub-%d-%d", getpid(), ++number);
+    new.file = memfd_create(name, MFD_CLOEXEC);
+    ftruncate(new.file, bytes);
+    read_link(new.link, getpid(), new.file);
+    new.begin = mapped(new.file, bytes);
+  } else new.begin = calloc(1, bytes + 1);
+  note(new);
+  *memory = new.begin;
+  if (kind != PINNED) used += bytes;
   return OK;
 }
 
@@ -264,9 +301,10 @@ static int release(void *memory, int kind) {
   IN_CONTEXT;
   struct range *found = around(memory);
   if (!found || found->begin != memory || found->kind != kind) return INVALID_VALUE;
-  if (kind == DEVICE) used -= found->size;
-  memmove(found, found + 1, (ranges + count-- - found - 1) * sizeof *ranges);
-  free(memory);
+  if (kind != PINNED) used -= found->size;
+  if (found->file < 0) free(memory);
+  else munmap(memory, found->size), close(found->file);
+  forget(found);
   return OK;
 }
 
@@ -279,6 +317,8 @@ int cuMemGetInfo(size_t *unused, size_t *all) {
 
 int cuMemAlloc(void **memory, size_t bytes) { return allocate(memory, bytes, DEVICE); }
 int cuMemFree(void *memory) { return release(memory, DEVICE); }
+int cuMemAllocAsync(void **memory, size_t bytes, void *stream) { return allocate(memory, bytes, POOLED); }
+int cuMemFreeAsync(void *memory, void *stream) { return release(memory, POOLED); }
 int cuMemHostAlloc(void **memory, size_t bytes) { return allocate(memory, bytes, PINNED); }
 int cuMemFreeHost(void *memory) { return release(memory, PINNED); }
 
@@ -328,6 +368,49 @@ int cuMemcpyDtoHAsync(void *to, void *from, size_t n, void *stream) {
 int cuMemcpyDtoDAsync(void *to, void *from, size_t n, void *stream) {
   copies++;
   return within_device(to, from, n, stream);
+}
+
+/* Memory that other processes open. A handle leads to one allocation, and once that is freed nowhere.
+   A real driver gives handles of smaller allocations, too, and with them the memory beside. */
+
+struct handle { int process, file; size_t size; link_name link; };
+
+int cuIpcGetMemHandle(struct handle *handle, void *memory) {
+  IN_CONTEXT;
+  struct range *found = around(memory);
+  if (!found || found->begin != memory || found->kind != DEVICE || found->file < 0) return INVALID_VALUE;
+  *handle = (struct handle){getpid(), found->file, found->size};
+  strcpy(handle->link, found->link);
+  return OK;
+}
+
+int cuIpcOpenMemHandle(void **memory, struct handle handle, unsigned flags) {
+  IN_CONTEXT;
+  if (handle.process == getpid()) return INVALID_CONTEXT;
+  struct range new = {NULL, handle.size, OPENED, -1, 1};
+  read_link(new.link, handle.process, handle.file);
+  if (!*new.link || strcmp(new.link, handle.link)) return INVALID_VALUE;
+  for (long n = 0; n < count; n++)
+    if (ranges[n].kind == OPENED && !strcmp(ranges[n].link, new.link))
+      return ranges[n].opens++, *memory = ranges[n].begin, OK;
+  char path[64];
+  path_of(path, handle.process, handle.file);
+  int file = open(path, O_RDWR);
+  if (file < 0) return INVALID_VALUE;
+  *memory = new.begin = mapped(file, new.size);
+  close(file);
+  note(new);
+  return OK;
+}
+
+int cuIpcCloseMemHandle(void *memory) {
+  IN_CONTEXT;
+  struct range *found = around(memory);
+  if (!found || found->begin != memory || found->kind != OPENED) return INVALID_VALUE;
+  if (--found->opens) return OK;
+  munmap(memory, found->size);
+  forget(found);
+  return OK;
 }
 
 /* What a kernel does that is running: a wrong access is the answer to all later calls. */
