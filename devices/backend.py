@@ -81,6 +81,14 @@ class Buffers:
         """
         raise NotImplementedError
 
+    def fetch(self, edge: Any, shape: tuple[int, ...], dtype: Any, place: bytes) -> Any:
+        """Begin to copy a message from memory of another process; return the copy.
+
+        ``place``: `DeviceMessage.place` there. Its owner may write to it after `in_place` of the
+        copy has returned. The next but one call for the edge reuses the memory of the copy.
+        """
+        raise NotImplementedError
+
 
 def _now(begin: Any) -> float:
     return perf_counter()
@@ -161,6 +169,20 @@ class Backend:
     def described(self) -> str | None:
         """Return the name of the selected device; None for the CPU."""
         return None
+
+    def offer(self) -> tuple[bytes, bytes] | None:
+        """Have messages in memory that other processes can open; None: there is no such memory.
+
+        Returns the device's UUID, and a place in this memory for a try.
+        """
+        return None
+
+    def opens(self, place: bytes) -> bool:
+        """Return whether this process can read a place that another one has offered."""
+        return False
+
+    def end_sharing(self) -> None:
+        """Close memory of other processes; all copies from it have ended."""
 
     def compile(self, module: ModuleType) -> None:
         """Compile the kernels of a module and all that they call, so that no step has to."""

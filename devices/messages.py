@@ -41,6 +41,13 @@ class DeviceMessage:
         """
         raise NotImplementedError
 
+    def place(self) -> bytes | None:
+        """Return where other processes find the message, once `Backend.offer` was called.
+
+        Waits until all kernels that write it have ended. None: it is in other memory.
+        """
+        raise NotImplementedError
+
 
 class DeviceMessages(Mapping[Any, Any]):
     """Messages in a device's memory by edge, of one Post.

@@ -20,6 +20,7 @@ from miniapps.drivers.hosts import Place
 from miniapps.parameters import InputError, parameter, require
 
 BALANCING = "load balancing"  # a group of options in the help
+SHARED_GPUS = "GPUs that processes share"  # another
 
 
 class Launcher(NamedTuple):
@@ -72,6 +73,25 @@ class Options:
     def shared_files(self) -> tuple[Path, str]:
         """The folder of the files that processes share, and how its user gets more room there."""
         return host_memory.SHARED, "a container gets more by --shm-size"
+
+
+@dataclass(frozen=True)
+class SharingOptions(Options):
+    """The option of drivers whose processes may share a GPU."""
+
+    gpu_ipc: str = parameter(
+        "--gpu-ipc",
+        "auto",
+        str,
+        "copy messages between processes of one GPU there, by CUDA IPC; auto: if CUDA can",
+        choices=("auto", "off"),
+        group=SHARED_GPUS,
+    )
+
+    def check(self, asked: Asked) -> None:
+        """Raise InputError if the option is given without a GPU."""
+        used = asked.device == "gpu" or self.gpu_ipc == "auto"
+        require(used, "--gpu-ipc", self.gpu_ipc, "only with --device gpu")
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ class Link:
     the neighbour, as a rank may have a block of each.
     """
 
+    takes_device = False  # whether it sends messages in device memory
+
     def __init__(
         self, own_rank: int, edge: Edge, peer: Peer, rank: int, kinds: tuple[int, int] = (0, 0)
     ) -> None:

@@ -23,9 +23,11 @@ from miniapps.contract import (
     checked_messages,
 )
 from miniapps.decomposition import Layout
+from miniapps.devices.backend import OPENED
 from miniapps.drivers.agreements import End
 from miniapps.drivers.audits import Auditor
 from miniapps.drivers.engine import Engine, Runner, Transport, run_phases, write_state
+from miniapps.drivers.gpu_ipc import Sharers, sharers
 from miniapps.drivers.headers import phase_code
 from miniapps.drivers.job import Job, RunError, Watcher
 from miniapps.drivers.links import Link
@@ -66,14 +68,28 @@ class Group(Protocol):
 class RankTransport(Transport):
     """Moves the messages of one rank's block. A driver defines `link`, and the reductions.
 
-    ``rank``: of this process; ``direct``: whether links take messages in device memory.
+    ``rank``: of this process.
     """
 
-    def __init__(self, rank: int, layout: Layout, direct: bool = False) -> None:
+    sharers = Sharers()
+
+    def __init__(self, rank: int, layout: Layout) -> None:
         super().__init__()
-        self.rank, self.layout, self.direct = rank, layout, direct
+        self.rank, self.layout = rank, layout
         self.links: dict[Edge, Link] = {}  # to other ranks
         self.kinds = list(layout.counts())
+
+    def share_gpu(self, group: Group, job: Job[Any]) -> None:
+        """Exchange messages with other ranks of this GPU there, unless the user says no."""
+        if job.device != "cpu" and job.options.gpu_ipc == "auto":
+            self.backend = OPENED.get(job.device)
+            self.sharers = sharers(group, self.backend)
+
+    def path_on_gpus(self, path: str, why: str) -> tuple[str, str]:
+        """The path of messages on GPUs, and the reason, from those of ranks that share none."""
+        if self.sharers.all:
+            return "ipc", "all ranks share a GPU"
+        return path, f"{why}; ipc between ranks that share a GPU" if self.sharers.some else why
 
     def link(self, runner: Runner, edge: Edge, peer: Peer, rank: int) -> Link:
         """A link from a block's edge to its neighbour on another rank."""
@@ -117,14 +133,17 @@ class RankTransport(Transport):
                 link.send(step, code, request.messages[edge])  # with space for the header
             else:
                 staged.append((link, message))
-        if staged:
-            runner.stage(request, staged, not self.direct)
+        for direct in (False, True) if staged else ():
+            some = [pair for pair in staged if pair[0].takes_device is direct]
+            if some:
+                runner.stage(request, some, not direct)
 
     def flush(self, runner: Runner) -> None:
         """Send the queued messages; waits until the device has finished them."""
         for departure in runner.departures():
             code = phase_code(departure.phase, summed=False)
-            messages = departure.messages if self.direct else departure.on_host()
+            direct = departure.messages[0][0].takes_device
+            messages = departure.messages if direct else departure.on_host()
             for link, message in messages:
                 link.send(departure.step, code, message)
 
@@ -157,6 +176,13 @@ class RankTransport(Transport):
 
     def close(self) -> None:
         """End all communication."""
+        self.close_links()
+        if self.sharers.some:  # a rank that ends frees memory that others may have opened
+            self.backend.end_sharing()
+            self.barrier()
+
+    def close_links(self) -> None:
+        """End the communication along all links."""
         for link in self.links.values():
             link.close()
 
@@ -222,11 +248,11 @@ class OfPlaces(RankTransport):
             self.links = links
             super().begin()
 
-    def close(self) -> None:
-        """End all communication."""
+    def close_links(self) -> None:
+        """End the communication along the links of all places."""
         for links in self.of.values():
             self.links = links
-            super().close()
+            super().close_links()
 
 
 Ranks = TypeVar("Ranks", bound=RankTransport)

@@ -48,19 +48,22 @@ class Run(NamedTuple):
         return f"{self.problem} {self.how} --device gpu".split()
 
 
+TWO_RANKS = Run(f"jacobi2d --size 9x7 {GRID} --steps 6 --boundary periodic", "--driver mpi -n 2")
 RUNS = [
     Run(
         f"jacobi2d --size 9x7 {GRID} --steps 4 --tolerance 1e-30 --check-every 3",
         "--pe-grid 2x2 --time-tile 3",
     ),
     Run(f"jacobi2d --size 9x7 {GRID} --steps 2 --boundary periodic", f"--time-tile 1 {AWARE}"),
+    TWO_RANKS,
     Run(f"jacobi2d --size 9x11 {GRID} --steps 4", f"--time-tile 1 {ROTATE} --odf 4", 24),
     Run(
         f"stencil3d --size 4x3x5 {GRID} --steps 4 --dtype float32",
-        "--time-tile 2 --driver mpi -n 2",
+        "--time-tile 2 --driver mpi -n 2 --gpu-ipc off",
     ),
     Run(f"stencil3d --size 4x3x5 {GRID} --steps 2", f"--time-tile 1 {ROTATE} --odf 2", 4),
     Run(PARTICLES, AWARE),
+    Run(PARTICLES, "--driver file -n 2"),
     Run(PARTICLES, f"{ROTATE} --odf 2", 12),
     Run(ATOMS, AWARE),
     Run(ATOMS, f"{ROTATE} --odf 2", 4),
@@ -82,7 +85,7 @@ def check(run: Run, on_cpu: dict[str, Any], on_gpu: dict[str, Any]) -> None:
     assert on_cpu["transport"] is None and on_cpu["gpu"] is None
     path = on_gpu["transport"]["path"] if "-n 2" in run.how else None
     # A message that comes before the block collects its phase is copied to the host meanwhile.
-    early = run.app == "amr" and path == "gpu-aware"
+    early = run.app == "amr" and path in ("gpu-aware", "ipc")
     assert early or (on_gpu["transport"]["staged_bytes"] > 0) == (path == "staged")
     assert ("aware on" in run.how) <= (path == "gpu-aware")
     if "leanmd" in run.problem:

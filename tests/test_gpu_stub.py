@@ -179,6 +179,44 @@ def test_wrong_programs_are_refused(environment: dict[str, str]) -> None:
     assert json.loads(done.stdout) == wanted
 
 
+SHARED = f"run {gpu_runs.TWO_RANKS.problem} {gpu_runs.TWO_RANKS.how} --device gpu --audit 0"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(RUN_S + 60)
+@pytest.mark.parametrize(
+    ("toolkit", "options", "status", "path"),
+    [
+        ("Slow", "", 0, "ipc"),
+        ("Hasty", "", 1, "ipc"),
+        ("Hasty", "--gpu-ipc off", 0, "staged"),
+        ("Alone", "", 0, "staged"),
+    ],
+)
+def test_messages_between_processes_of_one_gpu(
+    toolkit: str,
+    options: str,
+    status: int,
+    path: str,
+    environment: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    """Catches memory that is packed again before its receiver has copied it, as hashes show.
+
+    And an option without effect, and ranks that believe they share a GPU whose memory none opens.
+    """
+    record = tmp_path / "record.json"
+    words = [*SHARED.split(), *options.split(), "--json", str(record)]
+    chosen = environment | {"MINIAPPS_CUDA_TOOLKIT": f"gpu_hasty:{toolkit}"}
+    done = support.execute([*support.PROGRAM, *words], RUN_S, chosen)
+    assert done.returncode == status, done.stderr
+    found = json.loads(record.read_text())
+    (on_cpu,) = support.records_of([gpu_runs.TWO_RANKS.problem], RUN_S)
+    assert (found["state_hash"] == on_cpu["state_hash"]) is (status == 0)
+    assert found["transport"]["path"] == path
+    assert (found["transport"]["staged_bytes"] == 0) is (path == "ipc")
+
+
 FORKING = """
 import os
 from miniapps.devices import backend

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from miniapps import apps, drivers
-from miniapps.drivers.descriptor import Balancing
+from miniapps.drivers.descriptor import Balancing, SharingOptions
 from miniapps.drivers.exits import error_of
 from miniapps.parameters import InputError, one_line, require
 from miniapps.workbench import environment, inherited, standard_output
@@ -203,6 +203,7 @@ def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
 
     add_options(parser, RunSpec)
     add_options(parser, Balancing)
+    add_options(parser, SharingOptions)
     parser.set_defaults(driver=drivers.names()[0])
     for driver in drivers.found().values():
         add_driver_options(parser, driver, problem)

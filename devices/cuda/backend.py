@@ -124,6 +124,17 @@ class Gpu(Device):
         assert slot.buffer is not None
         return slot.buffer[edge]
 
+    def fetch(self, edge: Any, shape: tuple[int, ...], dtype: Any, place: bytes) -> MessageView:
+        """See `Buffers.fetch`. The copy is in the block's stream, as all that reads it is."""
+        slot, toolkit = self._next_slot(edge), self.backend.toolkit
+        slot.make_room({edge: shape}, np.dtype(dtype), self.stream)
+        assert slot.buffer is not None
+        copy = slot.buffer[edge]
+        if copy.nbytes:
+            copy.array.copy_to_device(toolkit.share().array(place, copy.array), stream=self.stream)
+        slot.buffer.ready = streams.latest(self.stream)
+        return copy
+
     def _next_slot(self, edge: Any) -> Slot:
         """Return the slot whose turn it is."""
         slots = self.slots.setdefault(edge, [Slot(), Slot()])
@@ -225,6 +236,25 @@ class CudaBackend(Backend):
     def described(self) -> str:
         """Return the name of the GPU."""
         return self.toolkit.described()
+
+    def offer(self) -> tuple[bytes, bytes] | None:
+        """See `Backend.offer`."""
+        try:
+            return self.toolkit.share().offer()
+        except (RuntimeError, MemoryError):  # DeviceUnavailable and DriverError, too
+            return None
+
+    def opens(self, place: bytes) -> bool:
+        """Open a place, and keep it open."""
+        try:
+            self.toolkit.share().address(place)
+        except RuntimeError:  # a DriverError
+            return False
+        return True
+
+    def end_sharing(self) -> None:
+        """See `Backend.end_sharing`."""
+        self.toolkit.share().close()
 
     def compile(self, module: ModuleType) -> None:
         """Compile the kernels of an app, and those in shared files that it may call.

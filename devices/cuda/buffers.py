@@ -84,12 +84,18 @@ class MessageBuffer(DeviceMessages):
         self.starts, end = places(tuple(self.shapes.items()), self.dtype.itemsize)
         self.spare, size = spare, end if spare is None else roomy(end)
         flat = None if spare is None else spare.take(size, self.dtype)
-        self.flat = memory.empty(size, self.dtype, stream) if flat is None else flat
+        self.flat = self._new(size) if flat is None else flat
         self.ready: Any = None  # a mark: all messages are written
         self.pinned: np.ndarray | None = None  # the copy on the host
         self.copied: Any = None  # a mark: the copy has ended
         self.read: Any = None  # a mark: the receiver has read it, so it may be written again
         self.is_reused = False  # whether another stream writes it again, after that mark
+
+    def _new(self, size: int) -> Any:
+        """Return new memory; that of messages which are sent may be opened by other processes."""
+        if self.spare is None:
+            return memory.empty(size, self.dtype, self.stream)
+        return memory.for_messages(size, self.dtype, self.stream)
 
     def __del__(self) -> None:
         if self.spare is not None and hasattr(self, "flat"):
@@ -223,6 +229,10 @@ class MessageView(DeviceMessage):
         if self.buffer.ready is not None:
             streams.reached(self.buffer.ready)
         return self.buffer.stream.toolkit.for_mpi(self.array)
+
+    def place(self) -> bytes | None:
+        """See `DeviceMessage.place`."""
+        return self.buffer.stream.toolkit.share().place(self.in_place())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return np.array, (memory.to_host(self.array),)

@@ -31,6 +31,7 @@ from miniapps.devices.cuda.compiler import Kernel
 driver: Any = _driver
 ROOT = Path(__file__).parents[2]
 WORD = 8  # bytes; every parameter begins at a multiple
+HANDLE = 64  # bytes of an IPC handle
 CODES = {
     "bool": "?",
     "int8": "b",
@@ -256,6 +257,37 @@ def zeroed(array: DeviceArray) -> DeviceArray:
     size = array.size * array.dtype.itemsize
     checked(driver.cuMemsetD8Async(array.address, 0, size, array.stream.for_work()))
     return array
+
+
+def allocated(nbytes: int) -> int:
+    """Return the address of new memory, which has an IPC handle. Raises MemoryError."""
+    result = driver.cuMemAlloc(nbytes)
+    if result[0] == driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
+        raise MemoryError(f"{nbytes} bytes for messages on the GPU: {name_of(result)}")
+    return int(checked(result))
+
+
+def handle_of(address: int) -> bytes:
+    """Return the IPC handle of memory that `allocated` returned."""
+    return ctypes.string_at(checked(driver.cuIpcGetMemHandle(address)).getPtr(), HANDLE)
+
+
+def opened(handle: bytes) -> int:
+    """Return the address here of memory that another process has allocated."""
+    shared = driver.CUipcMemHandle()
+    ctypes.memmove(shared.getPtr(), handle, HANDLE)
+    how = driver.CUipcMem_flags.CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
+    return int(checked(driver.cuIpcOpenMemHandle(shared, how.value)))
+
+
+def close(address: int) -> None:
+    """Close memory that was `opened`."""
+    checked(driver.cuIpcCloseMemHandle(address))
+
+
+def uuid() -> bytes:
+    """Return the UUID of the GPU of the current context."""
+    return bytes(checked(driver.cuDeviceGetUuid(checked(driver.cuCtxGetDevice()))).bytes)
 
 
 class ParameterMemory:

@@ -22,6 +22,13 @@ def zeros(shape: int | tuple[int, ...], dtype: Any, stream: Any) -> Any:
     return _made("zeros", shape, dtype, stream)
 
 
+def for_messages(size: int, dtype: Any, stream: Any) -> Any:
+    """Return an array with one axis for messages that are sent, for use in a stream."""
+    array = stream.toolkit.message_array(size, dtype, stream)
+    array.stream = stream
+    return array
+
+
 def _made(how: str, shape: int | tuple[int, ...], dtype: Any, stream: Any) -> Any:
     """Return an array that the stream's toolkit allocates."""
     shape = (shape,) if isinstance(shape, int) else tuple(shape)

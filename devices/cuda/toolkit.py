@@ -21,6 +21,7 @@ import numpy as np
 from miniapps.devices.backend import DeviceUnavailable
 from miniapps.devices.cuda import driver_info, streams
 from miniapps.devices.cuda.compiler import Kernel, cuda, simulated
+from miniapps.devices.cuda.exports import Exports
 
 CHOICE = "MINIAPPS_CUDA_TOOLKIT"  # names another toolkit, as module:class
 Launcher = Callable[[tuple[Any, ...]], Callable[..., None]]  # of (blocks, threads, stream)
@@ -142,6 +143,17 @@ class Toolkit:
         """Return the address of a device array."""
         raise NotImplementedError
 
+    def share(self) -> Any:
+        """Have messages in memory that other processes can open; returns its `exports.Exports`.
+
+        Raises DeviceUnavailable if there is no such memory.
+        """
+        raise DeviceUnavailable("no other process can open the memory of messages")
+
+    def message_array(self, size: int, dtype: Any, stream: Any) -> Any:
+        """Return an array for messages, with one axis, in device memory."""
+        return self.array("empty", size, dtype, stream)
+
     def is_last_user(self, array: Any) -> bool:
         """Return whether no other array is known to share its memory."""
         return False
@@ -229,6 +241,7 @@ class Nvidia(Toolkit):
     def __init__(self) -> None:
         super().__init__()
         self.events = unused_events()
+        self.exports: Exports | None = None  # None: messages are in CuPy's pool
 
     @cached_property
     def driver(self) -> Any:
@@ -275,7 +288,7 @@ class Nvidia(Toolkit):
     def select(self, number: int) -> None:
         """Open this GPU and use it from now on."""
         if number != self.number:
-            self.events = unused_events()
+            self.events, self.exports = unused_events(), None
         super().select(number)
         cuda.select_device(number)
         self.cupy.cuda.Device(number).use()
@@ -335,6 +348,28 @@ class Nvidia(Toolkit):
         array = self.driver.DeviceArray(memory, memory.ptr, (size,), dtype, stream)
         return self.driver.zeroed(array) if how == "zeros" else array
 
+    def share(self) -> Exports:
+        """Have messages in allocations of their own, from which arrays are cut as from a pool."""
+        if "MINIAPPS_NO_POOL" in os.environ:
+            raise DeviceUnavailable("MINIAPPS_NO_POOL is set")
+        if self.exports is None:
+            cuda.current_context()  # calls of the driver need one
+            self.exports = Exports(self.driver)
+        return self.exports
+
+    def message_array(self, size: int, dtype: Any, stream: Any) -> Any:
+        """Return an array in memory that other processes can open, once `share` was called."""
+        dtype = np.dtype(dtype)
+        if self.exports is None or not size:
+            return self.array("empty", size, dtype, stream)
+        nbytes = size * dtype.itemsize
+        try:
+            piece = self.exports.take(nbytes, stream)
+        except MemoryError:
+            self.free_unused()
+            piece = self.exports.take(nbytes, stream)
+        return self.driver.DeviceArray(piece, piece.address, (size,), dtype, stream)
+
     def pinned(self, count: int) -> np.ndarray:
         """Return memory from CuPy's pool of pinned memory.
 
@@ -348,7 +383,7 @@ class Nvidia(Toolkit):
         return array.address
 
     def is_last_user(self, array: Any) -> bool:
-        """Count who has the object of CuPy's that keeps the memory: the array, and the call."""
+        """Count who has the object that keeps the memory: the array, and the call."""
         return sys.getrefcount(array.memory) == 2
 
     def free_unused(self) -> None:

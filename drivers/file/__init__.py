@@ -9,14 +9,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from miniapps.drivers import slurm
-from miniapps.drivers.descriptor import Asked, Driver, Launcher, Options, Start, listed
+from miniapps.drivers.descriptor import (
+    Asked,
+    Driver,
+    Launcher,
+    Options,
+    SharingOptions,
+    Start,
+    listed,
+)
 from miniapps.drivers.file import launch
 from miniapps.drivers.hosts import REMOTE_SHELL, Hosts
 from miniapps.parameters import InputError, parameter, require
 
 
 @dataclass(frozen=True)
-class FileOptions(Options):
+class FileOptions(SharingOptions):
     """Options of this driver alone."""
 
     dir: Path | None = parameter(
@@ -29,6 +37,7 @@ class FileOptions(Options):
 
     def check(self, asked: Asked) -> None:
         """Raise InputError unless messages can be written to the folder."""
+        super().check(asked)
         require(self.dir is None or self.dir.is_dir(), "--file-dir", self.dir, "must be a folder")
         if self.dir is not None and not os.access(self.dir, os.W_OK | os.X_OK):
             raise InputError("--file-dir", self.dir, "cannot be written to")

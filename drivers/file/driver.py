@@ -20,7 +20,7 @@ from miniapps.contract import Edge, Peer
 from miniapps.drivers.engine import Runner
 from miniapps.drivers.file import FileOptions, around, launch
 from miniapps.drivers.file.group import Group
-from miniapps.drivers.file.links import Folder, Link
+from miniapps.drivers.file.links import Folder, Link, SharedLink
 from miniapps.drivers.job import Job, RunError, Watcher
 from miniapps.drivers.outcome import Report, joined
 from miniapps.drivers.ranks import OfPlaces, RankTransport, run_block
@@ -37,12 +37,16 @@ class Ranks(RankTransport):
     def __init__(self, group: Group, run: int, job: Job[FileOptions]) -> None:
         super().__init__(group.rank, job.layout)
         self.group, self.run = group, run
+        self.share_gpu(group, job)
 
     def link(self, runner: Runner, edge: Edge, peer: Peer, rank: int) -> Link:
         """A link to a neighbour on another rank."""
         assert self.group.folder is not None
         kinds = self.kinds_of(runner, peer)
-        return Link(self.group.folder, self.run, self.rank, edge, peer, rank, kinds)
+        of_link = self.group.folder, self.run, self.rank, edge, peer, rank, kinds
+        if rank in self.sharers.ranks:
+            return SharedLink(runner.block.device, *of_link)
+        return Link(*of_link)
 
     def all_reduce(self, value: Any, op: str) -> Any:
         """Combine the values of all ranks."""
@@ -92,10 +96,11 @@ def _run(group: Group, number: int, job: Job[FileOptions], report: Report, watch
     """Run a job, which has a number among those of this launch."""
     local = os.environ.get(launch.LOCAL_RANK) or os.environ.get("SLURM_LOCALID")
     local_rank = group.rank if local is None else int(local)
-    ran, _ = run_block(job, group, local_rank, partial(transport, group, number), watcher)
+    ran, used = run_block(job, group, local_rank, partial(transport, group, number), watcher)
     if ran.parts is None:
         return 0
-    return report(joined(ran.job, ran.parts, ran.end, {}, PATH, unusual_path(job.options)))
+    path, unusual = used.path_on_gpus(*PATH), unusual_path(job.options)
+    return report(joined(ran.job, ran.parts, ran.end, {}, path, unusual))
 
 
 def unusual_path(options: FileOptions) -> tuple[str, str] | None:

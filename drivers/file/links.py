@@ -17,7 +17,7 @@ import numpy as np
 
 from miniapps.contract import Edge, MessageError, Peer
 from miniapps.devices.messages import HEADER_BYTES
-from miniapps.drivers import links
+from miniapps.drivers import gpu_ipc, links
 from miniapps.drivers.file.launch import LOCK
 from miniapps.drivers.headers import HEAD, enveloped, read_kind
 from miniapps.drivers.job import RunError
@@ -173,3 +173,7 @@ class Link(links.Link):
         self.advance()
         if self.folder.has(f"{self.mine}-{self.received}"):
             raise MessageError(f"edge {self.edge}: a message that was never collected")
+
+
+class SharedLink(gpu_ipc.SharedLink, Link):
+    """An edge to a rank on the same GPU."""

@@ -14,7 +14,7 @@ from miniapps.drivers.descriptor import (
     Asked,
     Driver,
     Launcher,
-    Options,
+    SharingOptions,
     Start,
     listed,
     pip_install,
@@ -34,7 +34,7 @@ HYDRA, OPEN_MPI = "HYDRA", "Open MPI"  # in the version of the launcher of MPICH
 
 
 @dataclass(frozen=True)
-class RankOptions(Options):
+class RankOptions(SharingOptions):
     """Options of this driver alone."""
 
     gpu_aware: str = parameter(
@@ -46,7 +46,8 @@ class RankOptions(Options):
     )
 
     def check(self, asked: Asked) -> None:
-        """Raise InputError if the option is given without a GPU."""
+        """Raise InputError if an option is given without a GPU."""
+        super().check(asked)
         used = asked.device == "gpu" or self.gpu_aware == "auto"
         require(used, "--gpu-aware", self.gpu_aware, "only with --device gpu")
 

@@ -4,7 +4,7 @@ Every edge of a block to another rank has a link (`drivers.mpi.links`) with a re
 posted, so that a message finds its buffer even while this rank computes, and non-blocking sends.
 Nothing is pickled and, if the block used `packed`, nothing is copied. Messages on a GPU are copied
 to the host while the block continues, and sent when it waits; a GPU-aware MPI sends them directly
-from device memory.
+from device memory, and a rank on the same GPU copies them there (`drivers.gpu_ipc`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from miniapps.drivers.headers import TAGS
 from miniapps.drivers.job import Job, RunError, Watcher
 from miniapps.drivers.mpi import RankOptions, around
 from miniapps.drivers.mpi.gpu_aware import gpu_aware
-from miniapps.drivers.mpi.links import DeviceLink, Link
+from miniapps.drivers.mpi.links import DeviceLink, Link, SharedLink
 from miniapps.drivers.outcome import Report, joined
 from miniapps.drivers.ranks import OfPlaces, RankTransport, run_block, started_on
 from miniapps.drivers.reduction import packed_value, result_of
@@ -33,15 +33,19 @@ class Ranks(RankTransport):
     """Moves the messages of one rank's block by MPI."""
 
     def __init__(self, comm: MPI.Comm, job: Job[RankOptions]) -> None:
-        direct, self.why = device_path(comm, job)
-        super().__init__(comm.rank, job.layout, direct)
+        super().__init__(comm.rank, job.layout)
         self.comm = comm
+        self.direct, self.why = device_path(comm, job)
+        if not self.direct:
+            self.share_gpu(comm, job)
 
     def link(self, runner: Runner, edge: Edge, peer: Peer, rank: int) -> Link:
         """A link that has posted its receive."""
         kinds = self.kinds_of(runner, peer)
         if self.direct:
             return DeviceLink(self.comm, edge, peer, rank, runner.block.device, kinds)
+        if rank in self.sharers.ranks:
+            return SharedLink(runner.block.device, self.comm, edge, peer, rank, kinds)
         return Link(self.comm, edge, peer, rank, kinds)
 
     def all_reduce(self, value: Any, op: str) -> Any:
@@ -95,7 +99,7 @@ def run(job: Job[RankOptions], report: Report, watcher: Watcher) -> int:
     if ran.parts is None:
         return 0
     library = MPI.Get_library_version().splitlines()[0].strip()
-    path = ("gpu-aware" if used.direct else "staged"), used.why
+    path = used.path_on_gpus("gpu-aware" if used.direct else "staged", used.why)
     return report(joined(ran.job, ran.parts, ran.end, {"mpi": library}, path))
 
 

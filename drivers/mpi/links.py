@@ -12,7 +12,7 @@ from mpi4py import MPI
 from miniapps.contract import Edge, MessageError, Peer
 from miniapps.devices.backend import Buffers
 from miniapps.devices.messages import HEADER_BYTES
-from miniapps.drivers import links
+from miniapps.drivers import gpu_ipc, links
 from miniapps.drivers.headers import enveloped
 
 FIRST_CAPACITY = 4096
@@ -138,11 +138,17 @@ class Link(links.Link):
             receive.request.Free()
 
 
+class SharedLink(gpu_ipc.SharedLink, Link):
+    """An edge to a rank on the same GPU."""
+
+
 class DeviceLink(Link):
     """An edge whose messages travel from one device's memory to another's.
 
     A header cannot be written there without a copy, so it is sent first, in a message of its own.
     """
+
+    takes_device = True
 
     def __init__(
         self,

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 from emulation import Emulated, alone
-from pool import driver, host_view
+from pool import POISON, driver, host_view, watchers
 
 from miniapps.devices.cuda.compiler import Kernel
 from miniapps.devices.cuda.driver import WORD, DeviceArray
+from miniapps.devices.cuda.exports import Piece
 from miniapps.devices.cuda.toolkit import Launcher, Nvidia
 
 SOME_ADDRESS = 1 << 40
@@ -56,6 +57,16 @@ class Stub(Nvidia):
             return both
 
         return launcher
+
+    def message_array(self, size: int, dtype: Any, stream: Any) -> Any:
+        """Memory that others can open is watched and poisoned as the pool's."""
+        array = super().message_array(size, dtype, stream)
+        piece = array.memory
+        if isinstance(piece, Piece):
+            piece.stream, piece.bytes = stream.queue.ptr, host_view(array).view(np.uint8)
+            watchers.given(piece.address, piece.bytes.size, piece.stream)
+            piece.bytes.fill(POISON)
+        return array
 
     def prepared(self, kernel: Kernel, how: tuple[Any, ...], arguments: tuple[Any, ...]) -> Any:
         """The launch, which keeps no memory, and is computed on the CPU, too."""
