@@ -23,14 +23,9 @@ class DeviceMessage:
     dtype: np.dtype
 
     @property
-    def size(self) -> int:
-        """The number of elements."""
-        return math.prod(self.shape)
-
-    @property
     def nbytes(self) -> int:
         """The size of the message."""
-        return self.size * self.dtype.itemsize
+        return math.prod(self.shape) * self.dtype.itemsize
 
     def seal(self) -> None:
         """Note that the block has posted the message: all kernels that write it are launched."""
