@@ -152,9 +152,14 @@ class Device(Memory, Buffers, Clock):
 
 
 class Backend:
-    """A kind of device in this process; the driver opens it."""
+    """A kind of device in this process; the driver opens it.
+
+    ``one_queue``: whether devices that are made from now on work in one queue, so that the time of
+    a block's work contains no wait for that of another.
+    """
 
     name = "cpu"
+    one_queue = False
 
     def require(self, least: int = 1) -> None:
         """Raise DeviceUnavailable if this host has fewer devices; allocates nothing on them."""

@@ -120,9 +120,13 @@ class Job(Generic[Own]):
     time_limit_s: float = 0.0
     checkpoint_async: bool = False
 
-    def take_device(self, local_rank: int) -> None:
-        """Open the device of this process, which has number ``local_rank`` on its host."""
-        device.open_backend(self.device, local_rank, self.gpus_per_host)
+    def take_device(self, local_rank: int, one_queue: bool = False) -> None:
+        """Open the device of this process, which has number ``local_rank`` on its host.
+
+        ``one_queue``: see `Backend`.
+        """
+        backend = device.open_backend(self.device, local_rank, self.gpus_per_host)
+        backend.one_queue = one_queue
 
     def compile(self) -> float:
         """Compile the app's kernels, or load them from numba's cache; returns the seconds."""

@@ -13,7 +13,7 @@ counts as packing if the second request is a Post, else as computing.
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -327,6 +327,7 @@ class PELog:
         self.end_s = 0.0  # of the last round whose times were read
         self.running: deque[tuple[int, int, Spans]] = deque()  # rounds whose times are not read yet
         self.rows: list[tuple[int, int, int, float, float, float]] = []
+        self.counted = 0  # rows that `computed` has added up
         self.slices: list[tuple[int, int, int, int, float, float]] = []
         self.sent: list[tuple[int, Place, int, int, int]] = []
         self.loads: list[tuple[int, int, int, float]] = []
@@ -423,6 +424,15 @@ class PELog:
         They are in the runtime's order.
         """
         self.loads += [(self.pe, step, block, load_s) for block, load_s in loads]
+
+    def computed(self) -> dict[int, float]:
+        """The seconds that each block has computed since the last call; waits for the device."""
+        self._drain()
+        seconds: dict[int, float] = defaultdict(float)
+        for block, *_, compute_s in self.rows[self.counted :]:
+            seconds[block] += compute_s
+        self.counted = len(self.rows)
+        return seconds
 
     def _drain(self) -> None:
         """Read the times of all rounds."""

@@ -24,6 +24,7 @@ import support
 from test_gpu_layers import all_passed, pytest_of
 
 from benchmarks.gpu import costs, host
+from miniapps.workbench.show.saved import SavedRun
 
 RUN_S = 280.0
 RUNS = [run for run in gpu_runs.RUNS if run.app in of_day.with_kernels()]
@@ -103,6 +104,61 @@ def test_runs_end_as_on_the_cpu(run: gpu_runs.Run, on_stub: dict[str, dict[str, 
 def test_launched_runs_have_no_races(on_stub: dict[str, dict[str, Any]]) -> None:
     """Catches waits that are missing where messages go between processes and blocks migrate."""
     assert on_stub[""]["races"] == []
+
+
+LAUNCH_S = 1.0  # so that rounds end after the host has begun to time them
+HEAVY = """
+from time import sleep
+from miniapps.jacobi2d.block import JacobiBlock
+right = JacobiBlock.sweep_rest
+
+def sweep_rest(self, count):
+    # Three launches of a round become nine, or the host waits for longer than they take.
+    for _ in range(6 * (self.index[0] < 2)):
+        self.kernels.sweep(self.old, self.new, *self.own)
+    sleep(0.02 * (self.index[0] >= 2))
+    right(self, count)
+
+JacobiBlock.sweep_rest = sweep_rest
+JacobiBlock.has_equal_load = False
+"""
+
+
+@pytest.mark.launch
+@pytest.mark.timeout(RUN_S + 60)
+def test_loads_are_the_time_of_kernels(environment: dict[str, str], tmp_path: Path) -> None:
+    """Catches loads with what the host waits, or a block's kernels wait for those of others.
+
+    Of four blocks two launch nine kernels in a round, on PE 0, the others three.
+    """
+    program = support.in_every_process(tmp_path, HEAVY)
+    paths = ":".join((program["PYTHONPATH"], environment["PYTHONPATH"]))
+    costs = tmp_path / "costs"
+    costs.write_text(f"cuLaunchKernel 0 {LAUNCH_S * 1e9} 0\n")
+    clock = {"MINIAPPS_STUB_COSTS": str(costs), "MINIAPPS_STUB_CLOCK": "1"}
+    heavy = environment | clock | {"PYTHONPATH": paths}
+    run = (
+        "run jacobi2d --size 12x8 --steps 6 --warmup 2 --audit 0 --time-tile 1 --device gpu "
+        f"--driver charm -n 2 --pe-grid 2x1 --odf 2 --balancer Greedy --lb-period 3 "
+        f"--output {tmp_path / 'run.h5'}"
+    )
+    done = support.execute([*support.PROGRAM, *run.split()], RUN_S, heavy)
+    # By the clock that kernels move, they take longer than the run by the host's.
+    wrong = [line for line in done.stdout.splitlines() if "WRONG" in line]
+    assert len(wrong) == 1 and "times contradict each other" in wrong[0], done.stderr + done.stdout
+    saved = SavedRun.read(tmp_path / "run.h5")
+    assert saved.loads is not None
+    before = {3: 1, 6: 3}  # rounds, by load-balancing step
+    wanted = {
+        (step, n): rounds * (9 if n < 2 else 3) * LAUNCH_S
+        for step, rounds in before.items()
+        for n in range(4)
+    }
+    loads = {(step, block): load for _, step, block, load in saved.loads.tolist()}
+    assert loads == pytest.approx(wanted, rel=1e-4)
+    last = saved.rows[saved.rows["round"] == 5]
+    pe = dict(zip(last["block"].tolist(), last["pe"].tolist(), strict=True))
+    assert {pe[0], pe[1]} == {pe[2], pe[3]} == {0, 1}
 
 
 def test_memory_that_nobody_has_written_shows(environment: dict[str, str]) -> None:

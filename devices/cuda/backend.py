@@ -54,11 +54,16 @@ class Gpu(Device):
 
     def __init__(self, backend: CudaBackend) -> None:
         self.backend, toolkit = backend, backend.toolkit
-        self.copies, own = toolkit.stream(), toolkit.stream()
-        self.streams = [self.copies, own]  # of no other block
+        self.copies = toolkit.stream()
+        self.streams = [self.copies]  # of no other block
         weakref.finalize(self, retire, toolkit.idle, self.streams)
-        self._work_in(own)
-        streams.set_clock(own)
+        if backend.one_queue:
+            self._work_in(toolkit.shared_stream())
+        else:
+            own = toolkit.stream()
+            self.streams.append(own)
+            self._work_in(own)
+            streams.set_clock(own)
         self.staged_bytes, self.spare = 0, Spare()
         self.slots: dict[Any, list[Slot]] = {}  # by edge; None: messages from the host
         self.reading: dict[int, MessageBuffer] = {}  # which kernels here read, by id

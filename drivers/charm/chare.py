@@ -236,8 +236,6 @@ class BlockChare(Chare):
                     return
                 self.begin(pe)
             self.serve(pe)
-            if pe.job.options.lb_period and self.block is not None:
-                self.block.device.synchronize()  # else its work counts as load of another chare
         except BaseException as raised:
             pe.give_up(error_of(raised))
 

@@ -1,9 +1,10 @@
-"""Reads the loads that the runtime measured, as its load balancers see them.
+"""Reads the loads that the runtime measured, as its load balancers see them, or replaces them.
 
 The runtime adds up, per chare, the wall-clock time of its entry methods since the last
-load-balancing step. Charm4Py's interface does not give these loads, so they are read from the
-runtime's own table, by the functions from which TreeLB gets them. The layouts are those of the
-library in the wheels of Charm4Py 1.1.
+load-balancing step. Charm4Py's interface neither gives nor takes these loads, so they are read from
+the runtime's own table, by the functions from which TreeLB gets them, and written there by the one
+behind ``CkMigratable::setObjTime``. The layouts are those of the library in the wheels of Charm4Py
+1.1.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Entry = tuple[int, int]  # a chare in the table: the group that places its array
 VERSION = "1.1"  # of Charm4Py
 TABLE_AT = 0x240  # of the pointer to the table of loads in the runtime's LBManager, bytes
 PLACED_BY = 2  # an array's group has this number less than the array
-OBJECT = np.dtype(  # LDObjData: a chare in the table
+OBJECT = np.dtype(  # LDObjData: a chare in the table; it begins with its LDObjHandle
     {
         "names": ["group", "number", "wall_s"],
         "formats": [np.int32, np.uint64, np.float64],
@@ -57,21 +58,39 @@ class Loads:
 
     def read(self, chares: Iterable[Any]) -> list[tuple[int, float]]:
         """The number of each chare of this PE and its load, s, in the runtime's order."""
-        blocks = {chare.entry: chare.number for chare in chares}
         table = _table()
-        entries = zip(table["group"].tolist(), table["number"].tolist(), strict=True)
-        rows = zip(entries, table["wall_s"].tolist(), strict=True)
-        return [(blocks[entry], load) for entry, load in rows if entry in blocks]
+        loads = table["wall_s"].tolist()
+        return [(number, loads[row]) for row, number in _rows(table, chares)]
+
+    def write(self, chares: Iterable[Any], loads: Mapping[int, float]) -> None:
+        """Replace the loads of the chares of this PE, s, by their numbers; 0 for one without."""
+        table, library = _table(), _library()
+        for row, number in _rows(table, chares):
+            handle = ctypes.c_void_p(table.ctypes.data + row * OBJECT.itemsize)
+            load = ctypes.c_double(loads.get(number, 0.0))
+            library._ZN10LBDatabase10EstObjLoadERK11LDObjHandled(_database(), handle, load)
+
+
+def _rows(table: np.ndarray, chares: Iterable[Any]) -> list[tuple[int, int]]:
+    """The rows of chares in a table, in its order, and their numbers."""
+    numbers = {chare.entry: chare.number for chare in chares}
+    entries = enumerate(zip(table["group"].tolist(), table["number"].tolist(), strict=True))
+    return [(row, numbers[entry]) for row, entry in entries if entry in numbers]
 
 
 def _table() -> np.ndarray:
     """All chares of this PE that can migrate, as `OBJECT`."""
+    library, database = _library(), _database()
+    found = np.zeros(library._ZN10LBDatabase12GetObjDataSzEv(database), OBJECT)
+    library._ZN10LBDatabase10GetObjDataEP9LDObjData(database, ctypes.c_void_p(found.ctypes.data))
+    return found
+
+
+def _database() -> ctypes.c_void_p:
+    """The address of this PE's table in the runtime."""
     library = _library()
     manager = library.CkLocalBranch(ctypes.c_int.in_dll(library, "_lbmgr"))
-    table = ctypes.c_void_p.from_address(manager + TABLE_AT)
-    found = np.zeros(library._ZN10LBDatabase12GetObjDataSzEv(table), OBJECT)
-    library._ZN10LBDatabase10GetObjDataEP9LDObjData(table, ctypes.c_void_p(found.ctypes.data))
-    return found
+    return ctypes.c_void_p.from_address(manager + TABLE_AT)
 
 
 @cache

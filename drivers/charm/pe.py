@@ -73,7 +73,8 @@ class PE(Chare):
     def prepare(self, local_ranks: list[int]) -> None:
         """Open a device and compile kernels; ``local_ranks``: each PE's number on its host."""
         with self.guard():
-            self.job.take_device(local_ranks[charm.myPe()])
+            # One queue: else the time of a block's kernels has waits for those of others in it.
+            self.job.take_device(local_ranks[charm.myPe()], self.job.options.lb_period > 0)
             self.jit_s = self.job.compile()
             self.auditor = Auditor.of(self.job)
         self.payloads = Payloads(charm.myPe(), self.job.options.shared_memory)
@@ -198,11 +199,14 @@ class PE(Chare):
         """Record the loads of the chares of this PE, which all wait.
 
         Until they continue nothing is measured. Else messages that come early would add to loads
-        that were recorded, before the runtime looks at them.
+        that were recorded, before the runtime looks at them. It has measured the host's time, so
+        the loads of blocks on a GPU are replaced by the time of their kernels.
         """
         with self.guard():
             if self.loads is not None:
                 charm.LBTurnInstrumentOff()
+                if self.job.device != "cpu":
+                    self.loads.write(self.chares(), self.log.computed())
                 self.log.note_loads(step, self.loads.read(self.chares()))
 
     def balanced(self, step: int, came: bool) -> None:

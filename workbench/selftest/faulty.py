@@ -56,10 +56,10 @@ class FaultyJob(Job[Any]):
     runs: str = ""  # the module that runs the driver's jobs
     mark: Path | None = None  # the file that the fault makes when it has changed something
 
-    def take_device(self, local_rank: int) -> None:
+    def take_device(self, local_rank: int, one_queue: bool = False) -> None:
         """Apply the fault in this process, then do what every job does."""
         APPLIED.change(self)
-        super().take_device(local_rank)
+        super().take_device(local_rank, one_queue)
 
 
 @dataclass(frozen=True)

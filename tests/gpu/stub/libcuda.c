@@ -6,7 +6,8 @@
 
    Variables of the environment: MINIAPPS_STUB_BYTES, the memory that there is; MINIAPPS_STUB_FORKS, a
    file that gets a line when a process forks that has opened CUDA; MINIAPPS_STUB_COSTS, a file with what
-   calls cost (see below), without which they cost nothing. */
+   calls cost (see below), without which they cost nothing; MINIAPPS_STUB_CLOCK, if set: times are those
+   of a clock that only these costs move, and the GPU runs one kernel at a time. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -117,6 +118,8 @@ static struct cost { char *name; double host, device, byte; } costs[CALLS] = {
 
 long spent_ns, worked_ns, waited_ns; /* by the host in calls, by the device, by the host for the device */
 static long *ends, end_of_default; /* of the work of streams, on the host's clock */
+static int is_artificial; /* the clock */
+static long host_ns, kernels_end; /* what it shows, and when all kernels have ended */
 
 static struct cost *named(char *name) {
   for (int n = 0; n < CALLS; n++)
@@ -126,6 +129,7 @@ static struct cost *named(char *name) {
 }
 
 __attribute__((constructor)) static void read_costs(void) {
+  is_artificial = getenv("MINIAPPS_STUB_CLOCK") != NULL;
   char name[64];
   double host, device, byte;
   FILE *file = getenv("MINIAPPS_STUB_COSTS") ? fopen(getenv("MINIAPPS_STUB_COSTS"), "r") : NULL;
@@ -140,11 +144,15 @@ static long later_of(long one, long other) { return one > other ? one : other; }
 
 static long now(void) {
   struct timespec time;
+  if (is_artificial) return host_ns;
   clock_gettime(CLOCK_MONOTONIC, &time);
   return time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-static void spin_until(long time) { while (now() < time); }
+static void spin_until(long time) {
+  if (is_artificial) host_ns = later_of(host_ns, time);
+  while (now() < time);
+}
 
 static void spend(enum call call) {
   long ns = costs[call].host;
@@ -161,7 +169,11 @@ static void work(enum call call, size_t bytes, void *stream) {
   long ns = costs[call].device + costs[call].byte * bytes, *end = end_of(stream);
   spend(call);
   worked_ns += ns;
-  if (ns) *end = later_of(*end, now()) + ns;
+  if (!ns) return;
+  *end = later_of(*end, now());
+  if (is_artificial && call == LAUNCH) *end = later_of(*end, kernels_end);
+  *end += ns;
+  if (call == LAUNCH) kernels_end = *end;
 }
 
 static void wait_on_host(long time) {
