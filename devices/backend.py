@@ -46,6 +46,17 @@ class Memory:
         """Return an array on the device; on the CPU the array itself, on other devices a copy."""
         return array
 
+    def leaving(self, array: Array, used: slice = slice(None)) -> Any:
+        """Return an array as the state of a block that migrates has it, for `arriving`.
+
+        ``used``: the entries along the last axis that are needed. On the CPU this is the array.
+        """
+        return array if used == slice(None) else np.ascontiguousarray(array[..., used])
+
+    def arriving(self, array: Any) -> Array:
+        """Return what `leaving` returned as an array on the device, where the block arrives."""
+        return array
+
 
 class Buffers:
     """The messages of a block."""
@@ -195,6 +206,21 @@ class Backend:
     def device(self) -> Device:
         """Return a device for one block. Raises DeviceUnavailable."""
         return Device()
+
+    def pack(self, block: Any) -> tuple[bytes, np.ndarray] | None:
+        """Return a block, or what contains it, pickled without its arrays, and all these in bytes.
+
+        The bytes are valid until the next such call or `unpack`. None if the device has no memory
+        of its own: then the block is pickled as it is.
+        """
+        return None
+
+    def unpack(self, pickled: bytes, pieces: Sequence[np.ndarray]) -> Any:
+        """Return what `pack` was given, with its arrays on the device of this process.
+
+        ``pieces``: the bytes, which may be in several arrays.
+        """
+        raise NotImplementedError
 
 
 class Opened:

@@ -12,6 +12,7 @@ from miniapps.audit import AuditPlan, BaseAudit, audit_of
 from miniapps.contract import SETUP, Index, Piece, Place
 from miniapps.decomposition import Layout
 from miniapps.devices import backend as device
+from miniapps.devices.backend import Backend
 from miniapps.drivers.descriptor import Options
 from miniapps.drivers.shares import CheckpointWriter
 from miniapps.saved import SavedState
@@ -120,13 +121,14 @@ class Job(Generic[Own]):
     time_limit_s: float = 0.0
     checkpoint_async: bool = False
 
-    def take_device(self, local_rank: int, one_queue: bool = False) -> None:
+    def take_device(self, local_rank: int, one_queue: bool = False) -> Backend:
         """Open the device of this process, which has number ``local_rank`` on its host.
 
         ``one_queue``: see `Backend`.
         """
         backend = device.open_backend(self.device, local_rank, self.gpus_per_host)
         backend.one_queue = one_queue
+        return backend
 
     def compile(self) -> float:
         """Compile the app's kernels, or load them from numba's cache; returns the seconds."""

@@ -30,7 +30,7 @@ import numpy as np
 from miniapps.contract import MessageError
 from miniapps.devices.messages import BYTE, HEADER_BYTES, Envelope, packed, plain_envelope
 
-CAPACITY = 256 << 20  # bytes of a pool; the system provides only pages that are written
+CAPACITY = 256 << 20  # bytes of a pool, usually; the system provides only pages that are written
 NUMBER = struct.Struct("<q")  # of a message, at the beginning of the header
 READERS = NUMBER.size  # where the bytes of the readers begin
 MOST_READERS = HEADER_BYTES - READERS
@@ -93,12 +93,13 @@ class Pool:
     was given back last is used first, as it may still be in a cache.
     """
 
-    def __init__(self, owner: int, least: int) -> None:
+    def __init__(self, owner: int, least: int, nbytes: int | None = None) -> None:
         """``owner``: number of the process; ``least``: bytes of the shortest message in a slot.
 
+        ``nbytes``: of the pool; `CAPACITY` if not given.
         Raises OSError if the system provides no such memory.
         """
-        self.owner, self.least, self.nbytes = owner, least, CAPACITY
+        self.owner, self.least, self.nbytes = owner, least, nbytes or CAPACITY
         self.name = f"miniapps-{secrets.token_hex(8)}"
         self.file = os.memfd_create(self.name)
         os.ftruncate(self.file, self.nbytes)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from miniapps.devices.backend import Memory
 from miniapps.kernels.halo.interface import Region
 
 LINE = 64  # bytes of a cache line
@@ -57,6 +58,17 @@ def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 def realigned(array: np.ndarray) -> np.ndarray:
     """The array itself if it begins at a cache line, else a copy that does."""
     return copied(array) if array.ctypes.data % LINE else array
+
+
+def arrived(
+    device: Memory, array: Any, on_cpu: Callable[[np.ndarray], np.ndarray] = realigned
+) -> Any:
+    """An array of a block that has migrated, on its device.
+
+    ``on_cpu``: what is done with an array that comes as one of the host; usually it is aligned to
+    cache lines.
+    """
+    return device.arriving(on_cpu(array) if isinstance(array, np.ndarray) else array)
 
 
 def copied(array: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from miniapps import kernels
-from miniapps.arrays import copied, ghosted, realigned
+from miniapps.arrays import arrived, copied, ghosted
 from miniapps.contract import Batch, Checkpoint, Edge, Index, Measure, Piece, Saved
 from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
@@ -55,10 +55,10 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
         self.halo = self._halo()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Attributes without kernels and halo, which are faster to rebuild; arrays on the host."""
+        """Attributes without kernels and halo, which are faster to rebuild."""
         state = super().__getstate__() | {"packed": None}
         del state["halo"]
-        arrays = {name: self.device.to_host(state[name]) for name in ("old", "new")}
+        arrays = {name: self.device.leaving(state[name]) for name in ("old", "new")}
         return state | arrays
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -67,7 +67,7 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
         if state["together"]:
             device.share_queue()
         for name in ("old", "new"):  # one at a time: one extra copy at most
-            state[name] = device.to_device(realigned(state.pop(name)))
+            state[name] = arrived(device, state.pop(name))
         self.__dict__.update(state)
         self.halo = self._halo()
 

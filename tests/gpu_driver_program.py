@@ -238,6 +238,48 @@ def spares() -> None:
     assert GPU.messages({1: (3050,)}, np.float64).address == place  # counts vary a little
 
 
+class Traveller:
+    """A block with two arrays, which migrates."""
+
+    def __init__(self, device: Any) -> None:
+        self.device, self.arrays = device, [device.to_device(VALUES) for _ in range(2)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        arrays = [self.device.leaving(array) for array in self.arrays]
+        return {"device": self.device, "arrays": arrays}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.device = state["device"]
+        self.arrays = [self.device.arriving(array) for array in state["arrays"]]
+
+
+def migrations() -> None:
+    """A block leaves with one wait and arrives with one copy, by memory that is used again."""
+    backend: Any = GPU.backend  # type: ignore[attr-defined]
+    backend.one_queue = True  # as where blocks migrate
+    block, room, seen = Traveller(backend.device()), None, []
+    for _ in range(3):
+        before = gpu_stub.calls()
+        pickled, buffer = backend.pack(block)
+        left = gpu_stub.calls()
+        block = backend.unpack(pickled, [buffer.copy()])
+        there = gpu_stub.calls()
+        seen = [
+            {name: after[name] - first[name] for name in ("copies", "synchronizations")}
+            for first, after in ((before, left), (left, there))
+        ]
+        assert room is None or backend.room.memory is room
+        room = backend.room.memory
+    # Before the memory is used again, the host waits for the copy of the block that came before.
+    assert seen == [{"copies": 2, "synchronizations": 2}, {"copies": 1, "synchronizations": 0}], (
+        seen
+    )
+    first, second = block.arrays
+    assert first.memory is second.memory and second.address - first.address == 512
+    assert np.array_equal(GPU.to_host(second), VALUES)
+    backend.one_queue = False
+
+
 def cache_on_disk() -> None:
     """Compiled kernels are in files with checksums, and one that is damaged is replaced."""
     values = zeros((1,), np.int64, GPU.stream)
@@ -282,6 +324,7 @@ CHECKS = (
     openings,
     idle_rounds,
     spares,
+    migrations,
     cache_on_disk,
     errors,
 )

@@ -358,7 +358,8 @@ def of_apps(module: str) -> bool:
 def held_bytes(holder: Any) -> int:
     """Bytes of the arrays that a block or a part of it takes along, the problem aside."""
     held, state = 0, holder.__getstate__()
-    for name, value in [*state.items(), *state.get("vectors", {}).items()]:
+    inside = [item for name in ("vectors", "sent") for item in state.get(name, {}).items()]
+    for name, value in [*state.items(), *inside]:
         if isinstance(value, np.ndarray):
             held += value.nbytes
         elif of_apps(type(value).__module__) and name != "problem":

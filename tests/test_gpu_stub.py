@@ -161,6 +161,48 @@ def test_loads_are_the_time_of_kernels(environment: dict[str, str], tmp_path: Pa
     assert {pe[0], pe[1]} == {pe[2], pe[3]} == {0, 1}
 
 
+PICKLES = """
+import pickletools
+from miniapps.drivers.charm.pe import PE
+right = PE.packed
+
+def packed(self, array, index):
+    pickled = right(self, array, index)
+    with open({file!r}, "a") as file:
+        names = [op.name for op, arg, _ in pickletools.genops(pickled) if "BYTE" in op.name]
+        file.write(" ".join(names) + chr(10))
+    return pickled
+
+PE.packed = packed
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.launch
+@pytest.mark.timeout(RUN_S + 60)
+@pytest.mark.parametrize(("shared", "wanted"), [(0, "BINBYTES BYTEARRAY8"), (1, "BINBYTES")])
+def test_a_chare_migrates_with_one_buffer(
+    shared: int, wanted: str, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Catches arrays on a GPU that are pickled, or sent in datagrams though memory is shared.
+
+    In bytes are the pickled block and its arrays; these are not, if they are in shared memory.
+    """
+    file = tmp_path / "pickles"
+    program = support.in_every_process(tmp_path, PICKLES.format(file=str(file)))
+    paths = ":".join((program["PYTHONPATH"], environment["PYTHONPATH"]))
+    run = (
+        "run jacobi2d --size 12x8 --steps 3 --warmup 0 --audit 0 --time-tile 1 --device gpu "
+        f"--driver charm -n 2 --odf 2 --balancer Rotate --lb-period 1 --shared-memory {shared}"
+    )
+    done = support.execute(
+        [*support.PROGRAM, *run.split()], RUN_S, environment | {"PYTHONPATH": paths}
+    )
+    assert done.returncode == 0, done.stderr
+    lines = file.read_text().splitlines()
+    assert len(lines) == 8 and {*lines} == {wanted}
+
+
 def test_memory_that_nobody_has_written_shows(environment: dict[str, str]) -> None:
     """Catches a stand-in whose fresh memory is zeros, so that reading it looks right."""
     program = "import cupy; print(cupy.empty(3, 'f8').max() > 1e300, cupy.zeros(2, 'i8').sum())"
@@ -397,7 +439,7 @@ def test_calls_of_the_driver(environment: dict[str, str]) -> None:
     """Catches slices at wrong places, events used twice, and parameters that no kernel takes."""
     program = Path(__file__).with_name("gpu_driver_program.py")
     done = support.execute([support.BIN / "python", program], RUN_S, environment)
-    assert done.returncode == 0 and len(done.stdout.split()) == 13, done.stderr
+    assert done.returncode == 0 and len(done.stdout.split()) == 14, done.stderr
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ while kernels run in the first.
 
 from __future__ import annotations
 
+import pickle
 import sys
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +22,7 @@ from miniapps.devices.backend import Backend, Device, DeviceUnavailable
 from miniapps.devices.cuda import memory, streams
 from miniapps.devices.cuda.buffers import MessageBuffer, MessageView, Spare, stage
 from miniapps.devices.cuda.compiler import declared
+from miniapps.devices.cuda.moves import Arriving, Leaving, Place, Room
 from miniapps.devices.cuda.toolkit import Toolkit, chosen, require, retire
 
 
@@ -97,6 +99,19 @@ class Gpu(Device):
     def to_host(self, array: Any) -> np.ndarray:
         """Return a copy of a contiguous array in host memory; waits for all work on it."""
         return memory.to_host(array)
+
+    def leaving(self, array: Any, used: slice = slice(None)) -> Any:
+        """See `Memory.leaving`: a copy on the host, unless `CudaBackend.pack` takes it along."""
+        if self.backend.leaving is not None:
+            return self.backend.leaving.add(array, used)
+        return np.ascontiguousarray(self.to_host(array)[..., used])
+
+    def arriving(self, array: Any) -> Any:
+        """See `Memory.arriving`."""
+        if isinstance(array, Place):
+            assert self.backend.arriving is not None, "the block was packed"
+            return self.backend.arriving.array(array, self.stream)
+        return self.to_device(array)
 
     # Messages ------------------------------------------------------------------------------------
 
@@ -221,6 +236,9 @@ class CudaBackend(Backend):
         self.toolkit = toolkit or chosen()
         self.required = False  # whether `require` has found a GPU
         self.compiled: set[ModuleType] = set()
+        self.leaving: Leaving | None = None  # of the block that is being packed
+        self.arriving: Arriving | None = None  # of the one that is being unpacked
+        self.room = Room(self.toolkit)  # for both
 
     def require(self, least: int = 1) -> None:
         """Raise DeviceUnavailable if kernels cannot run, or there are fewer GPUs than ``least``."""
@@ -279,3 +297,20 @@ class CudaBackend(Backend):
         if not self.required:
             self.require()
         return Gpu(self)
+
+    def pack(self, block: Any) -> tuple[bytes, np.ndarray]:
+        """See `Backend.pack`; waits for all work on the arrays, once."""
+        self.leaving = leaving = Leaving()
+        try:
+            pickled = pickle.dumps(block, pickle.HIGHEST_PROTOCOL)
+        finally:
+            self.leaving = None
+        return pickled, leaving.copied(self.room)
+
+    def unpack(self, pickled: bytes, pieces: Sequence[np.ndarray]) -> Any:
+        """See `Backend.unpack`; does not wait for the copy."""
+        self.arriving = Arriving(pieces, self.room)
+        try:
+            return pickle.loads(pickled)
+        finally:
+            self.arriving = None

@@ -216,11 +216,14 @@ class DeviceArray:
         return DeviceArray(self.memory, self.address, shape, self.dtype, self.stream)
 
     def view(self, dtype: Any) -> DeviceArray:
-        """Return the same memory as another type, of as many bytes."""
-        dtype = np.dtype(dtype)
+        """Return the same memory as another type; of as many bytes, if it has several axes."""
+        dtype, shape = np.dtype(dtype), self.shape
         if dtype.itemsize != self.dtype.itemsize:
-            raise ValueError(f"{self.dtype} is not as long as {dtype}")
-        return DeviceArray(self.memory, self.address, self.shape, dtype, self.stream)
+            length, rest = divmod(self.size * self.dtype.itemsize, dtype.itemsize)
+            if rest or len(shape) > 1:
+                raise ValueError(f"{self.dtype} is not as long as {dtype}")
+            shape = (length,)
+        return DeviceArray(self.memory, self.address, shape, dtype, self.stream)
 
     def copy_to_host(self, host: np.ndarray, stream: Stream) -> None:
         """Begin to copy to a contiguous array of the host."""

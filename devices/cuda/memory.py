@@ -32,7 +32,11 @@ def for_messages(size: int, dtype: Any, stream: Any) -> Any:
 def _made(how: str, shape: int | tuple[int, ...], dtype: Any, stream: Any) -> Any:
     """Return an array that the stream's toolkit allocates."""
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    flat = stream.toolkit.array(how, math.prod(shape), dtype, stream)
+    return shaped(stream.toolkit.array(how, math.prod(shape), dtype, stream), shape, stream)
+
+
+def shaped(flat: Any, shape: tuple[int, ...], stream: Any) -> Any:
+    """Return an array with one axis in another shape, for use in a stream."""
     flat.stream = stream
     if len(shape) == 1:
         return flat

@@ -50,6 +50,7 @@ class Toolkit:
         self.number: int | None = None  # of the selected GPU
         self.launchers = Launchers(self)
         self.idle: list[Any] = []  # streams of the selected GPU whose blocks are gone
+        self.shared: Any = None  # the stream of blocks that share one
 
     def missing(self) -> str | None:
         """Return in one line what is missing to run kernels; None if nothing is. Opens no GPU."""

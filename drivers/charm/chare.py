@@ -6,7 +6,7 @@ It does not use coroutines, because the stack of a coroutine does not migrate.
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from charm4py import Chare, Future, Reducer, charm
@@ -60,6 +60,13 @@ def routes_of(block: Any, numbers: dict[Place, int]) -> dict[Any, Route]:
     return {edge: (peer.kind, numbers[peer.place], peer.edge) for edge, peer in neighbors}
 
 
+class Packed(NamedTuple):
+    """A runner on its way: what `Backend.pack` returned, its arrays as `Payloads` sends them."""
+
+    pickled: bytes
+    arrays: list[Any]
+
+
 class BlockChare(Chare):
     """Runs one block. Block and inbox migrate with the chare, between rounds.
 
@@ -92,6 +99,23 @@ class BlockChare(Chare):
         self.due = False  # the load is balanced before the next round
         self.count = 0  # steps of the round
         self.begun = False  # whether the round has begun
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What migrates; arrays on a device in one buffer, in shared memory if all PEs have it."""
+        if self.retired:
+            return self.__dict__
+        packed = self.pe.backend.pack(self.runner)
+        if packed is None:
+            return self.__dict__
+        pickled, arrays = packed
+        return self.__dict__ | {"runner": Packed(pickled, self.pe.payloads.in_pieces(arrays))}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take up what has migrated."""
+        self.__dict__.update(state)
+        if not self.retired and isinstance(self.runner, Packed):
+            pickled, sent = self.runner
+            self.runner = self.pe.backend.unpack(pickled, self.pe.payloads.received(sent))
 
     def equip(self) -> None:
         """Prepare the block, if there is one, for the PE where it is now."""

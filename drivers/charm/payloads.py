@@ -17,6 +17,11 @@ from miniapps.drivers.charm import MOST_BYTES
 from miniapps.drivers.job import RunError
 from miniapps.drivers.shared_memory import Handle, Offer, Pool, PoolView, unusable
 
+PIECE = 16 << 20  # bytes of a block that migrates in one slot
+MOVING = (
+    4 << 30
+)  # bytes of a pool if blocks migrate from GPU to GPU: those of all that leave at once
+
 
 def require_countable(what: str, nbytes: int) -> None:
     """Raise RunError for more bytes than Charm4Py sends at once; it would send others."""
@@ -27,9 +32,12 @@ def require_countable(what: str, nbytes: int) -> None:
 class Payloads:
     """The pool of a PE, and the pools of the other PEs of its host as this PE reads them."""
 
-    def __init__(self, pe: int, least: int) -> None:
-        """``least``: bytes of the shortest message that goes through shared memory."""
-        self.pe, self.least = pe, least
+    def __init__(self, pe: int, least: int, nbytes: int | None = None) -> None:
+        """``least``: bytes of the shortest message that goes through shared memory.
+
+        ``nbytes``: of the pool, if not as usual.
+        """
+        self.pe, self.least, self.nbytes = pe, least, nbytes
         self.pool: Pool | None = None
         self.views: dict[int, PoolView] = {}  # by PE
         self.readers: set[int] = set()  # the PEs that read the pool of this one
@@ -47,7 +55,7 @@ class Payloads:
         if self.why is not None:
             return None
         try:
-            self.pool = Pool(self.pe, self.least)
+            self.pool = Pool(self.pe, self.least, self.nbytes)
         except OSError as error:  # messages go by datagrams
             self.why = f"shared memory: {error}"
             return None
@@ -88,6 +96,14 @@ class Payloads:
         nbytes = sum([one.nbytes for one in sent if type(one) is not tuple])
         require_countable("messages of a block to another", nbytes)
         return sent
+
+    def in_pieces(self, arrays: np.ndarray) -> list[Any]:
+        """What Charm4Py is to send of bytes that migrate: pieces, as `sent` returns them.
+
+        A slot for all of them would be up to twice as long, and need as much in a row.
+        """
+        step = PIECE if self.pool is not None and self.everyone else max(1, arrays.size)
+        return [self.sent(arrays[at : at + step], None) for at in range(0, arrays.size, step)]
 
     def received(self, came: Iterable[Any]) -> list[np.ndarray]:
         """The messages that came, those in shared memory in place. Raises MessageError."""

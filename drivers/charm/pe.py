@@ -16,7 +16,7 @@ from miniapps.drivers.audits import Auditor
 from miniapps.drivers.charm import CharmOptions, output, yielding
 from miniapps.drivers.charm.loads import Loads
 from miniapps.drivers.charm.mail import Mail
-from miniapps.drivers.charm.payloads import Payloads, require_countable
+from miniapps.drivers.charm.payloads import MOVING, Payloads, require_countable
 from miniapps.drivers.checkpoints import Part as CheckpointPart
 from miniapps.drivers.checkpoints import words_of_state
 from miniapps.drivers.crashes import watch_crashes
@@ -72,12 +72,14 @@ class PE(Chare):
 
     def prepare(self, local_ranks: list[int]) -> None:
         """Open a device and compile kernels; ``local_ranks``: each PE's number on its host."""
+        balanced = self.job.options.lb_period > 0
         with self.guard():
             # One queue: else the time of a block's kernels has waits for those of others in it.
-            self.job.take_device(local_ranks[charm.myPe()], self.job.options.lb_period > 0)
+            self.backend = self.job.take_device(local_ranks[charm.myPe()], balanced)
             self.jit_s = self.job.compile()
             self.auditor = Auditor.of(self.job)
-        self.payloads = Payloads(charm.myPe(), self.job.options.shared_memory)
+        room = MOVING if balanced and self.job.device != "cpu" else None
+        self.payloads = Payloads(charm.myPe(), self.job.options.shared_memory, room)
         charm.arrayElemLeave = self.packed
         self.watcher.attend(charm.myPe(), self.waits, threaded=False)
         self.crashes = watch_crashes(self.watcher.fail)  # the runtime has its own handlers

@@ -36,9 +36,15 @@ def _take(a, begin, row, high, wide, message, start):  # type: ignore[no-untyped
         a[at] = a[at] + 1.0
 
 
-@kernel(f"void({VECTOR}, uint64, uint64, uint64, uint64, uint64, {VECTOR}, uint64, uint64)")
-def _add(source, begin, row, high, wide, more, b, there, to):  # type: ignore[no-untyped-def]
-    """Add the transpose of ``high`` rows of ``wide`` numbers to b; ``more``: add 1 to them, too."""
+@kernel(
+    f"void({VECTOR}, uint64, uint64, uint64, uint64, uint64, {VECTOR}, {VECTOR}, uint64, uint64)"
+)
+def _add(source, begin, row, high, wide, more, own, b, there, to):  # type: ignore[no-untyped-def]
+    """Add the transpose of ``high`` rows of ``wide`` numbers to b; ``more``: add 1 to them, too.
+
+    Then the source is ``own``: so it is visible that messages, which others may read, are not
+    written.
+    """
     square = cuda.shared.array(SQUARE, "float64")
     x, y = np.uint64(cuda.threadIdx.x), np.uint64(cuda.threadIdx.y)
     side, step = np.uint64(SIDE), np.uint64(HIGH)
@@ -50,7 +56,7 @@ def _add(source, begin, row, high, wide, more, b, there, to):  # type: ignore[no
             at = begin + j * row + r
             square[n * np.uint64(ROW) + x] = source[at]
             if more > np.uint64(0):
-                source[at] = source[at] + 1.0
+                own[at] = source[at] + 1.0
         n += step
     cuda.syncthreads()
     n = y
@@ -94,4 +100,5 @@ def _add_square(
     """Launch one thread block for each square of the source."""
     grid = blocks(wide, SIDE), blocks(high, SIDE)
     where = grid, (SIDE, HIGH), b.stream
-    _add[where](source, begin, row, high, wide, more, flat(b), there, b.shape[1])
+    own = source if more else flat(b)
+    _add[where](source, begin, row, high, wide, more, own, flat(b), there, b.shape[1])

@@ -16,7 +16,7 @@ from miniapps import kernels
 from miniapps.amr import plain
 from miniapps.amr.layout import BACKGROUND, CORNERS, FACES, AmrLayout, refinement
 from miniapps.amr.problem import HASH, POINTS, ROW, WRONG, AmrProblem
-from miniapps.arrays import ghosted, realigned
+from miniapps.arrays import arrived, ghosted
 from miniapps.contract import Checkpoint, Collect, Edge, Index, Measure, Peer, Piece, Post, Saved
 from miniapps.decomposition import Bounds
 from miniapps.devices.backend import Array, Device
@@ -55,26 +55,28 @@ class Patch(KernelUser[AmrKernels]):
         """Set the values and sums of its own points, on new arrays."""
         (on_host, self.own), (added, _) = self.empty(), self.empty()
         on_host[box(self.own)], added[box(self.own)] = values, sums
-        self._keep(on_host, added)
+        self._keep(self.device.to_device(on_host), self.device.to_device(added))
 
-    def _keep(self, values: np.ndarray, sums: np.ndarray) -> None:
-        """Bring its arrays to the device."""
-        self.values, self.sums = (self.device.to_device(array) for array in (values, sums))
-        in_place = self.kernels.IN_PLACE
-        self.new = self.values if in_place else self.device.to_device(np.zeros_like(values))
+    def _keep(self, values: Array, sums: Array) -> None:
+        """Use these arrays on the device."""
+        self.values = self.new = values
+        self.sums = sums
+        if not self.kernels.IN_PLACE:
+            shape, dtype = tuple(values.shape), values.dtype
+            self.new = self.device.to_device(np.zeros(shape, dtype))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Attributes without kernels and halos, which are faster to rebuild; arrays on the host."""
+        """Attributes without kernels and halos, which are faster to rebuild."""
         state = super().__getstate__()
         for name in ("new", "halo", "births"):
             state.pop(name, None)
-        arrays = {name: self.device.to_host(state[name]) for name in ("values", "sums")}
+        arrays = {name: self.device.leaving(state[name]) for name in ("values", "sums")}
         return state | arrays
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the block after a migration, with arrays aligned to cache lines."""
         self.__dict__.update(state)
-        self._keep(*(realigned(state[name]) for name in ("values", "sums")))
+        self._keep(*(arrived(self.device, state[name]) for name in ("values", "sums")))
 
     def begins(self, step: int) -> None:
         """Note the step in which the block begins."""

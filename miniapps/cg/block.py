@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miniapps import kernels
-from miniapps.arrays import ghosted, realigned
+from miniapps.arrays import arrived, ghosted
 from miniapps.cg import plain
 from miniapps.cg.problem import EPS, CgProblem
 from miniapps.contract import (
@@ -65,17 +65,17 @@ class CgBlock(KernelUser[CgKernels]):
         self.halo = self._halo()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Attributes without kernels and halo, which are faster to rebuild; arrays on the host."""
+        """Attributes without kernels and halo, which are faster to rebuild."""
         state = super().__getstate__()
         del state["halo"]
-        arrays = {name: self.device.to_host(array) for name, array in self.vectors.items()}
+        arrays = {name: self.device.leaving(array) for name, array in self.vectors.items()}
         return state | {"vectors": arrays}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the block after a migration, with arrays aligned to cache lines."""
         arrays, device = state.pop("vectors"), state["device"]
         self.__dict__.update(state)
-        self.vectors = {name: device.to_device(realigned(arrays[name])) for name in self._names()}
+        self.vectors = {name: arrived(device, arrays[name]) for name in self._names()}
         self.halo = self._halo()
 
     def _names(self) -> str:

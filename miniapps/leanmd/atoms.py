@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 
 from miniapps import kernels
+from miniapps.arrays import arrived
 from miniapps.devices.backend import Device, Memory
 from miniapps.kernels.leanmd.interface import LeanmdKernels
 from miniapps.kernels.leanmd.units import NO_ERROR
@@ -43,13 +44,13 @@ class Atoms:
         return cast(LeanmdKernels, kernels.load("leanmd", self.device.name))
 
     def __getstate__(self) -> dict[str, Any]:
-        """The atoms and ghosts on the host, without unused entries."""
+        """The atoms and ghosts, without unused entries."""
+        leaving, own, ghosts = self.device.leaving, slice(self.count), slice(self.count, self.total)
         state = {name: getattr(self, name) for name in ("device", "count", "total")}
         for name in ("rows", "force", "origin"):
-            state[name] = np.ascontiguousarray(self.own(name))
-        ghosts = self.device.to_host(self.position)[:, self.count : self.total]
-        state["ghosts"] = np.ascontiguousarray(ghosts)
-        return state | {"error_flags": self.device.to_host(self.error_flags)}
+            state[name] = leaving(getattr(self, name), own)
+        state["ghosts"] = leaving(self.position, ghosts)
+        return state | {"error_flags": leaving(self.error_flags)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Put the atoms and ghosts back on the device."""
@@ -58,8 +59,8 @@ class Atoms:
         offsets = {"rows": 0, "force": 0, "origin": 0, "ghosts": self.count}
         for name, first in offsets.items():
             into = self.position if name == "ghosts" else getattr(self, name)
-            self.kernels.place(into, first, [self.device.to_device(state[name])])
-        self.error_flags = self.device.to_device(np.array(state["error_flags"]))
+            self.kernels.place(into, first, [self.device.arriving(state[name])])
+        self.error_flags = arrived(self.device, state["error_flags"])
         self.end_here(state["total"])
 
     def clear_error_flags(self) -> None:
@@ -186,13 +187,18 @@ class Lists:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """All arrays on the host, ``neighbors`` without unused entries."""
-        state = self.__dict__ | on_host(self.device, self.__dict__, self.ON_DEVICE)
-        return state | {"neighbors": state["neighbors"][: self.entries]}
+        """The attributes, ``neighbors`` without unused entries."""
+        used = {"neighbors": slice(self.entries)}
+        arrays = {
+            name: self.device.leaving(getattr(self, name), used.get(name, slice(None)))
+            for name in self.ON_DEVICE
+        }
+        return self.__dict__ | arrays
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Put the arrays back on the device."""
-        self.__dict__.update(state | on_device(state["device"], state, self.ON_DEVICE))
+        arrays = {name: arrived(state["device"], state[name]) for name in self.ON_DEVICE}
+        self.__dict__.update(state | arrays)
 
     def fill(
         self, kernels: LeanmdKernels, count: int, position: Any, others: Any, total: int,
@@ -220,13 +226,3 @@ class Lists:
         numbers = self.device.empty((self.clusters,), np.uint32)
         inner, *_ = kernels.choose(self.clusters, self.last, first_ghost, first_ghost, numbers)
         return numbers, inner
-
-
-def on_host(device: Memory, values: Mapping[Any, Any], names: Iterable[Any]) -> dict[Any, Any]:
-    """Copies of the named arrays on the host; on the CPU, the arrays themselves."""
-    return {name: device.to_host(values[name]) for name in names}
-
-
-def on_device(device: Memory, values: Mapping[Any, Any], names: Iterable[Any]) -> dict[Any, Any]:
-    """Copies of the named arrays on the device."""
-    return {name: device.to_device(np.array(values[name])) for name in names}

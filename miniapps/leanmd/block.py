@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from miniapps.arrays import arrived
 from miniapps.contract import Collect, Exchange, Index, Measure, Post
 from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
-from miniapps.leanmd.atoms import Lists, on_device, on_host
+from miniapps.leanmd.atoms import Lists
 from miniapps.leanmd.close_pairs import ClosePairs
 from miniapps.leanmd.domain import AXES, SIDES, Domain, edge_of
 from miniapps.leanmd.probe import Probe
@@ -43,17 +44,17 @@ class LeanmdBlock(Domain):
         self.seen: Any = None  # positions as `Forces` takes them; made when they are first needed
 
     def __getstate__(self) -> dict[str, Any]:
-        """The attributes, with arrays on the host."""
-        state = super().__getstate__() | on_host(self.device, self.__dict__, ["clusters"])
-        sent = on_host(self.device, self.sent, AXES)
-        used = [sent[axis][: sum(self.sizes[axis])] for axis in AXES]
-        return state | {"sent": np.concatenate(used), "seen": None}
+        """The attributes, without unused entries of ``sent``."""
+        leaving, used = self.device.leaving, [slice(sum(sizes)) for sizes in self.sizes]
+        sent = {axis: leaving(self.sent[axis], used[axis]) for axis in AXES}
+        clusters = leaving(self.clusters)
+        return super().__getstate__() | {"clusters": clusters, "sent": sent, "seen": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Put the arrays back on the device."""
-        self.__dict__.update(state | on_device(state["device"], state, ["clusters"]))
-        ends = np.cumsum([sum(sizes) for sizes in self.sizes])[:-1]
-        self.sent = on_device(self.device, dict(enumerate(np.split(state["sent"], ends))), AXES)
+        self.__dict__.update(state)
+        self.clusters = arrived(self.device, state["clusters"])
+        self.sent = {axis: arrived(self.device, state["sent"][axis]) for axis in AXES}
 
     def find_forces(self, anew: bool) -> Generator[Any, Any, None]:
         """Update the ghosts and set the forces."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from miniapps.arrays import arrived
 from miniapps.contract import (
     Batch,
     Checkpoint,
@@ -115,15 +116,15 @@ class Compute(KernelUser[LeanmdKernels]):
         self.time = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        """Attributes with ids on the host; without positions, which cells send in every step."""
-        ids = {edge: self.device.to_host(rows) for edge, rows in self.ids.items()}
+        """Attributes without positions, which cells send in every step."""
+        ids = {edge: self.device.leaving(rows) for edge, rows in self.ids.items()}
         left = dict.fromkeys(("first", "second", "pair_lists"))
         return super().__getstate__() | left | {"ids": ids}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Put the ids back on the device."""
         self.__dict__.update(state)
-        self.ids = {edge: self.device.to_device(rows) for edge, rows in self.ids.items()}
+        self.ids = {edge: arrived(self.device, rows) for edge, rows in self.ids.items()}
 
     def setup(self) -> Generator[Any, Any, None]:
         """Find the first forces and energies."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from miniapps.arrays import arrived
 from miniapps.devices.backend import Memory
 from miniapps.kernels.pic.counters import COUNTERS, clean_counters
 from miniapps.kernels.pic.interface import PicKernels
@@ -51,8 +52,9 @@ class Particles:
         self._make_room()
 
     def __getstate__(self) -> dict[str, Any]:
-        """The particles on the host, without unused entries: eight arrays."""
-        state = {name: self.on_host(name) for name in NAMES}
+        """The particles, almost without unused entries: eight arrays."""
+        used = slice(max(FEWEST, self.count))
+        state = {name: self.device.leaving(getattr(self, name), used) for name in NAMES}
         return state | {
             "device": self.device,
             "count": self.count,
@@ -61,12 +63,10 @@ class Particles:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Put the arrays back on the device, with room to grow."""
-        device, count = state["device"], state["count"]
-        for name in NAMES:
-            array = np.empty(max(FEWEST, count), state[name].dtype)
-            array[:count] = state[name]
-            state[name] = device.to_device(array)
-        self.__dict__.update(state)
+        device = state["device"]
+        # Copies own their memory, without which an array cannot grow on the CPU.
+        arrays = {name: arrived(device, state[name], np.array) for name in NAMES}
+        self.__dict__.update(state | arrays)
         self.counters = device.to_device(clean_counters())
         self._make_room()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.arrays import aligned_zeros, realigned
+from miniapps.arrays import aligned_zeros, arrived, realigned
 from miniapps.contract import Checkpoint, Collect, Index, Measure, Piece, Post, Saved
 from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
@@ -41,14 +41,14 @@ class TransposeBlock(KernelUser[TransposeKernels]):
         self.time = 0  # steps made
 
     def __getstate__(self) -> dict[str, Any]:
-        """Attributes without kernels, and arrays on the host."""
-        arrays = {name: self.device.to_host(getattr(self, name)) for name in "ab"}
+        """Attributes without kernels."""
+        arrays = {name: self.device.leaving(getattr(self, name)) for name in "ab"}
         return super().__getstate__() | arrays
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the block after a migration, with arrays aligned to cache lines."""
         device = state["device"]
-        arrays = {name: device.to_device(realigned(state[name])) for name in "ab"}
+        arrays = {name: arrived(device, state[name]) for name in "ab"}
         self.__dict__.update(state | arrays)
 
     def _start(self) -> tuple[np.ndarray, np.ndarray]:

@@ -6,6 +6,7 @@ import gc
 import importlib.util
 import math
 import pickle
+import pickletools
 import sys
 from collections.abc import Iterator
 from time import perf_counter, sleep
@@ -349,6 +350,51 @@ def test_a_message_view_pickles_as_an_array_of_the_host():
         assert isinstance(buffer[edge], MessageView)
         again = pickle.loads(pickle.dumps(buffer[edge]))
         assert type(again) is np.ndarray and same(again, wanted[edge])
+
+
+# Migrations --------------------------------------------------------------------------------------
+
+
+class Traveller:
+    """A block with arrays, of which only some entries along the last axis are used."""
+
+    def __init__(self, gpu: Gpu, arrays: list[tuple[np.ndarray, slice]]) -> None:
+        self.device = gpu
+        self.arrays = [(gpu.to_device(array), used) for array, used in arrays]
+
+    def __getstate__(self) -> dict[str, Any]:
+        leaving = [self.device.leaving(array, used) for array, used in self.arrays]
+        return {"device": self.device, "arrays": leaving}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.device = state["device"]
+        self.arrays = [self.device.arriving(array) for array in state["arrays"]]
+
+
+def test_a_block_migrates_in_one_buffer():
+    """Catches arrays that are mixed up, cut wrong or pickled one by one, and memory reused early.
+
+    Also unused entries that come along.
+    """
+    backend: Any = device.OPENED.get("gpu")
+    whole = [(numbers(shape, dtype), slice(None)) for shape in SHAPES for dtype in TYPES]
+    parts = [(numbers((5, 700)), slice(1, 300)), (numbers((90,), np.uint8), slice(80))]
+    blocks = [Traveller(device.get("gpu"), [*whole, *parts]), Traveller(device.get("gpu"), parts)]
+    arrived = []
+    for block in blocks:
+        pickled, buffer = backend.pack(block)
+        found = [arg for _, arg, _ in pickletools.genops(pickled) if isinstance(arg, bytes)]
+        assert found == [] and len(pickled) < 2000
+        lines = [-(-array[..., used].nbytes // 512) for array, used in [*whole, *parts]]
+        assert buffer.dtype == np.uint8 and buffer.nbytes <= 512 * sum(lines)
+        arrived.append(backend.unpack(pickled, np.array_split(buffer.copy(), 3)))
+    for there, wanted in zip(arrived, ([*whole, *parts], parts), strict=True):
+        for array, (before, used) in zip(there.arrays, wanted, strict=True):
+            assert array.stream is there.device.stream
+            assert same(there.device.to_host(array), before[..., used])
+    # Otherwise a block takes its arrays along as those of the host.
+    again = pickle.loads(pickle.dumps(blocks[0]))
+    assert same(again.device.to_host(again.arrays[-2]), parts[0][0][:, 1:300])
 
 
 # Time --------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
+from miniapps.devices.backend import Backend
 from miniapps.drivers.job import Job, Store
 from miniapps.faults import ACTED
 from miniapps.workbench.run.spec import RunSpec
@@ -56,10 +57,10 @@ class FaultyJob(Job[Any]):
     runs: str = ""  # the module that runs the driver's jobs
     mark: Path | None = None  # the file that the fault makes when it has changed something
 
-    def take_device(self, local_rank: int, one_queue: bool = False) -> None:
+    def take_device(self, local_rank: int, one_queue: bool = False) -> Backend:
         """Apply the fault in this process, then do what every job does."""
         APPLIED.change(self)
-        super().take_device(local_rank, one_queue)
+        return super().take_device(local_rank, one_queue)
 
 
 @dataclass(frozen=True)

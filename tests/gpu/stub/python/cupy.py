@@ -84,7 +84,7 @@ class Memory:
 def _pinned(size: int) -> type:
     """Pinned memory of a size: an array of ctypes, because NumPy keeps those alive as a base."""
 
-    def __del__(self: Any) -> None:  # noqa: N807
+    def __del__(self: Any, give: Any = give) -> None:  # noqa: N807 - also at the very end
         give(PINNED, self.memory)
 
     return type("Pinned", (ctypes.c_char * size,), {"__del__": __del__})

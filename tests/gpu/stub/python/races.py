@@ -429,10 +429,14 @@ class Checked(Stub):
 
 
 def read_only(kernel: Kernel, arguments: tuple[Any, ...]) -> list[bytes]:
-    """What is in the arrays that a kernel should not write, by its source."""
+    """What is in the arrays that a kernel should not write, by its source.
+
+    An array that is given twice may be written as one of them.
+    """
     stored = stores.arguments(kernel.function)
-    arrays = [a for n, a in enumerate(arguments) if n not in stored]
-    return [pool.host_view(a).tobytes() for a in arrays if isinstance(a, driver.DeviceArray)]
+    arrays = [(n, a) for n, a in enumerate(arguments) if isinstance(a, driver.DeviceArray)]
+    written = {array.address for n, array in arrays if n in stored}
+    return [pool.host_view(a).tobytes() for _, a in arrays if a.address not in written]
 
 
 @cache
