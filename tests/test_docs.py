@@ -10,6 +10,7 @@ from functools import cache
 
 import pytest
 import support
+from pages import LESSONS, PAGES, commands
 from support import ROOT
 
 from miniapps import apps, drivers, tiling
@@ -26,20 +27,6 @@ from miniapps.workbench.study.options import expanded, shipped, study_of, table_
 from miniapps.workbench.study.plan import KINDS
 from miniapps.workbench.study.tables import SHORT_S
 
-PAGES = sorted(
-    [
-        *(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md")),
-        *(str(path.relative_to(ROOT)) for path in (ROOT / "docs/teaching").glob("*.md")),
-        "docs/results/README.md",
-        "benchmarks/README.md",
-        "README.md",
-        "CHANGELOG.md",
-        "CONTRIBUTING.md",
-    ]
-)
-LESSONS = sorted(  # what students read
-    str(path.relative_to(ROOT)) for path in (ROOT / "lessons").glob("*/*.md")
-)
 TOP = r"(?:devices|kernels|miniapps|drivers|communication|workbench|tests|docs|benchmarks|studies)"
 NOT_HERE = {"docs/adding-an-app.md": r"miniapps/advect.*"}  # files that the reader writes
 WRITTEN = r"benchmarks/gpu/validation\.json|benchmarks/results/gpu\.json|.*/__pycache__/.*"
@@ -116,25 +103,6 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def commands(text: str) -> list[list[str]]:
-    """The words of every `miniapps` command in blocks of code, without the shell's part."""
-    found = []
-    for block in re.findall(r"^```sh\n(.*?)^```", text, flags=re.M | re.S):
-        for line in block.replace("\\\n", " ").splitlines():
-            for part in re.split(r"&&|\|", line):
-                words = shlex.split(part, comments=True)
-                if "miniapps" in words:
-                    found.append(words[words.index("miniapps") + 1 :])
-    return found
-
-
-def indented_commands(text: str) -> list[list[str]]:
-    """The same of a lesson's page, whose commands are indented; a variable of the shell is 1."""
-    text = re.sub(r"\$\w+", "1", without_code(text))
-    shown = re.findall(r"^ +(miniapps (?:.*\\\n)*.*)$", text, flags=re.M)
-    return [words for lines in shown for words in commands(f"```sh\n{lines}\n```")]
-
-
 def complaint(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     """Why the parser refuses a command, or by which name it knows an option now; else empty."""
     words, _ = split_runtime_options(words)
@@ -192,7 +160,7 @@ def test_paths_and_links_exist(page: str) -> None:
 def test_commands_are_accepted(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Catches a command, app or option that was renamed, even one whose former name works."""
     text = (ROOT / page).read_text()
-    for words in commands(text) + (indented_commands(text) if page in LESSONS else []):
+    for words in commands(text):
         if page not in NOT_HERE or words[1:2] != ["advect"]:
             assert not complaint(words, capsys), words
     named = re.findall(r"`miniapps ([a-z]+)\b", text)
@@ -434,7 +402,7 @@ def test_the_checks_of_pages_can_fail(capsys: pytest.CaptureFixture[str]) -> Non
     assert [word.split(":")[0] for word in bad_words(page)] == ["tied to cores", "verdict"]
     assert bad_words("what each is told at both balancings", PROSE) and not bad_words("is told")
     assert long_lines("|" + COLUMNS * "x") == [] != long_lines(COLUMNS * "x" + ".")
-    assert indented_commands("one\n\n    miniapps fly \\\n      --far\n") == [["fly", "--far"]]
+    assert commands("one\n\n    miniapps fly \\\n      --far\n") == [["fly", "--far"]]
     assert anchors("## Load balancing, and `why`\n") == {"load-balancing-and-why"}
 
 
