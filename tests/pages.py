@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from support import ROOT
 
-STUDENTS = "docs/teaching/README-for-students.md"
+STUDENTS = "lessons/handout/README.md"
 
 
 def found(*patterns: str) -> list[str]:
@@ -19,7 +19,7 @@ def found(*patterns: str) -> list[str]:
     return sorted(str(path.relative_to(ROOT)) for path in paths)
 
 
-LESSONS = sorted([*found("lessons/*/*.md"), STUDENTS])  # what students read
+LESSONS = found("lessons/*/*.md")  # what students read
 EVERY = found("docs/*.md", "docs/*/*.md", "benchmarks/README.md", "*.md")
 PAGES = [page for page in EVERY if page != STUDENTS]
 SHELLS = ("sh", "bash", "shell", "console")

@@ -51,6 +51,7 @@ SHORT = [
         "--dry-run",
         "launches by the dozen",
     ),
+    ("miniapps comm anatomy( --driver charm)?$", "--dry-run", "a minute of many kinds of message"),
     ("miniapps run jacobi2d --size 11000x11000", "--size 400x400", "checkpoints of 1 GB"),
     ("miniapps run leanmd --preset melt", "--steps 20", "seconds"),
     ("miniapps run pic --preset (paper|uneven)", "--steps 100 --particles 20000", "a minute"),
@@ -93,11 +94,12 @@ def first_failure(shown: Iterable[Block]) -> str:
 def prepare(page: str) -> None:
     """Lay into the current folder what a page supposes there."""
     programs, ring = ROOT / "docs/teaching", ROOT / "lessons/ring/right/answer_mpi4py.py"
+    Path(".venv").symlink_to(BIN.parent)
     match page:
-        case "docs/teaching.md":
+        case "docs/teaching/two-programs.md":
             for name in ("jacobi2d_mpi4py.py", "jacobi2d_charm4py.py"):
                 shutil.copy(programs / name, name)
-        case "docs/teaching/for-teachers.md":
+        case "docs/teaching/for-teachers.md" | "docs/teaching/first-lesson.md":
             Path("class/ada").mkdir(parents=True)
             shutil.copy(ring, "class/ada/ring.py")
         case "docs/clusters.md":
@@ -105,7 +107,7 @@ def prepare(page: str) -> None:
         case "docs/gpu-checks.md":
             for name in ("tests", "pyproject.toml"):
                 Path(name).symlink_to(ROOT / name)
-        case "docs/lessons.md":
+        case "docs/teaching/lessons.md":
             changed = Path(ring.relative_to(ROOT))
             changed.parent.mkdir(parents=True)
             Path("lessons/ring/mistakes").mkdir()
@@ -114,7 +116,6 @@ def prepare(page: str) -> None:
                 subprocess.run(["git", *words.split()], check=True)
             changed.write_text(changed.read_text().replace("Recv", "Irecv"))
         case pages.STUDENTS:
-            Path(".venv").symlink_to(BIN.parent)
             support.in_process("lesson", "start", "ring")
 
 
@@ -187,7 +188,7 @@ def test_markers_and_short_ways_are_needed() -> None:
 def test_targets_of_make_exist() -> None:
     """Catches a page that names a target of make which was renamed or is gone."""
     texts = [(ROOT / page).read_text() for page in PAGES]
-    named = {words for text in texts for words in re.findall("`make ([^`]+)`", text)}
+    named = {words for text in texts for words in re.findall("`make ([^`&]+)", text)}
     targets = {word for words in named for word in words.split() if "=" not in word}
     assert len(targets) > 20
     done = support.execute(["make", *sorted(targets), *DRY])
