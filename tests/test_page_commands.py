@@ -114,7 +114,7 @@ def prepare(page: str) -> None:
             shutil.copy(ring, changed)
             for words in ("init --quiet", "add ."):
                 subprocess.run(["git", *words.split()], check=True)
-            changed.write_text(changed.read_text().replace("Recv", "Irecv"))
+            changed.write_text(f"{changed.read_text()}mistake = 1\n")
         case pages.STUDENTS:
             support.in_process("lesson", "start", "ring")
 
