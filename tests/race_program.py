@@ -29,7 +29,7 @@ import pool
 from races import RACES, Race
 
 from miniapps.devices import backend as device
-from miniapps.devices.cuda import memory, streams
+from miniapps.devices.cuda import memory, moves, streams
 from miniapps.devices.cuda.backend import Gpu, Slot
 from miniapps.devices.cuda.buffers import MessageBuffer, MessageView
 from miniapps.devices.cuda.primitives import copy, fill
@@ -130,10 +130,13 @@ RUNS = {
     "--pe-grid 2x2",
 }
 ALONE = "a block that only receives"
+MOVING = "blocks that migrate"
 LEFT_OUT = {  # charm stages messages of pairs, mpi has no pairs
     ("pairs", "staged"),
     ("pairs", "gpu-aware"),
     (ALONE, "by reference"),
+    (MOVING, "by reference"),
+    (MOVING, "gpu-aware"),
 }
 
 
@@ -198,6 +201,8 @@ WAITS = {
         pairs._wait_for_arrays, "streams.wait_for(lists.ready, stream)", "pairs", "by reference"
     ),
     "forces of pairs": Wait(pairs._computed, "stream.synchronize()", "pairs", "by reference"),
+    "state that leaves": Wait(moves.Leaving.copied, "stream.synchronize()", MOVING, "staged"),
+    "state that has arrived": Wait(moves.Room.take, "streams.reached(self.read)", MOVING, "staged"),
     "time of a mark": Wait(streams.seconds, "last.synchronize()", ALONE, "staged"),
     "times of a round": Wait(Gpu.read, "last.synchronize()", ALONE, "staged"),
     "time of day of a mark": Wait(Gpu.time_of, "mark.synchronize()", ALONE, "staged"),
@@ -218,6 +223,8 @@ def make(run: str, transport: str) -> str | None:
     """Make a run; why it is not valid, or None."""
     if run == ALONE:
         return receive_only(transport == "gpu-aware")
+    if run == MOVING:
+        return move()
     engine = partial(Engine, transport=TRANSPORTS[transport]())
     words = ["run", *RUNS[run].split(), "--device", "gpu"]
     with mock.patch("miniapps.drivers.serial.Engine", engine):
@@ -254,6 +261,19 @@ def receive_only(aware: bool) -> None:
     gpu.synchronize()
 
 
+def move() -> None:
+    """Move arrays that kernels write and read: nothing else makes the host wait."""
+    gpu: Any = device.get("gpu")
+    into, room = gpu.empty((40,), np.uint64), gpu.backend.room
+    for n in range(8):
+        array, leaving = gpu.empty((40,), np.int64), moves.Leaving()
+        fill(40, array, n)
+        place = leaving.add(array, slice(None))
+        arriving = moves.Arriving([leaving.copied(room).copy()], room)
+        copy(40, arriving.array(place, gpu.stream).view(np.uint64), into, gpu.stream)
+    assert (gpu.to_host(into) == 7).all()
+
+
 def races_without(name: str) -> dict[str, Any]:
     """What a process finds that has deleted a wait."""
     reading, writing = os.pipe()
@@ -281,7 +301,7 @@ def races_without(name: str) -> dict[str, Any]:
 
 def main(names: list[str]) -> None:
     """Print what was found."""
-    of_today = [*(run for run in RUNS if run in of_day.with_kernels()), ALONE]
+    of_today = [*(run for run in RUNS if run in of_day.with_kernels()), ALONE, MOVING]
     wrong = [
         f"{run}, {transport}: {why}"
         for run in of_today

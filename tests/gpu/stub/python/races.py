@@ -27,7 +27,7 @@ import pool
 import stores
 from stub import Stub
 
-from miniapps.devices.cuda import backend, buffers, driver, memory
+from miniapps.devices.cuda import backend, buffers, driver, memory, moves
 from miniapps.devices.cuda.compiler import Kernel
 from miniapps.devices.cuda.toolkit import Launcher
 
@@ -446,6 +446,7 @@ def watch() -> None:
     pool.watchers.given, pool.watchers.freed = RACES.given, RACES.freed
     beside, room = driver.DeviceArray._beside, backend.Gpu.room
     to_host, on_host = memory.to_host, buffers.MessageBuffer.on_host
+    copied = moves.Leaving.copied
 
     @wraps(beside)
     def held(self: Any, host: np.ndarray) -> tuple[int, int]:
@@ -472,6 +473,13 @@ def watch() -> None:
         RACES.host(array.ctypes.data, False)
         return array
 
+    @wraps(copied)
+    def left(self: Any, *room: Any) -> np.ndarray:
+        array = copied(self, *room)
+        RACES.host_reads(array.ctypes.data, array.nbytes)
+        return array
+
     driver.DeviceArray._beside, backend.Gpu.room = held, received  # type: ignore[method-assign]
     memory.to_host = read
+    moves.Leaving.copied = left  # type: ignore[method-assign]
     buffers.MessageBuffer.on_host = message  # type: ignore[method-assign]
