@@ -48,9 +48,12 @@ def whole_lines(cells: int, in_line: int) -> int:
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """A C-ordered array of zeros that begins at a cache line."""
+    """A C-ordered array of zeros that begins at a cache line, and has memory for one behind it.
+
+    Kernels read whole lines, also such that end beyond the array.
+    """
     size, cells = np.dtype(dtype).itemsize, math.prod(shape)
-    raw = np.zeros(cells + LINE // size, dtype)
+    raw = np.zeros(cells + 2 * LINE // size, dtype)
     start = -raw.ctypes.data % LINE // size
     return raw[start : start + cells].reshape(shape)
 

@@ -32,7 +32,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "pipelined": {"pipelined": True},
     "pipelined, ones": {"pipelined": True, "solution": "ones"},
 }
-SHAPES = [(1, 1, 1), (3, 2, 7), (2, 3, 8), (2, 1, 9), (4, 5, 23), (1, 1, 4101)]
+SHAPES = [(1, 1, 1), (3, 2, 7), (2, 3, 8), (2, 1, 9), (4, 5, 23), (1, 1, 4101), (2, 45, 73)]
 CG = kernels.load("cg", "cpu")
 
 
@@ -44,8 +44,8 @@ def problem_of(**values: Any) -> CgProblem:
 def vectors(cells: tuple[int, ...], count: int) -> tuple[list[np.ndarray], tuple[int, ...]]:
     """Vectors of numbers of many magnitudes, ghosts and padding too, and their points' region."""
     rng = np.random.default_rng(1)
-    empty, own = ghosted(cells, [(1, 1)] * 3, 1, line=64)
-    made = [ghosted(cells, [(1, 1)] * 3, 1, line=64)[0] for _ in range(count)]
+    empty, own = ghosted(cells, [(1, 1)] * 3, 1)
+    made = [ghosted(cells, [(1, 1)] * 3, 1)[0] for _ in range(count)]
     for vector in made:
         vector[...] = rng.normal(size=empty.shape) * 10.0 ** rng.integers(-3, 4, empty.shape)
     return made, own
@@ -73,8 +73,16 @@ def held(words: np.ndarray) -> Fraction:
 
 @pytest.mark.parametrize("points", [27, 7])
 @pytest.mark.parametrize("cells", SHAPES)
-def test_the_operator(points: int, cells: tuple[int, ...]) -> None:
-    """Catches other bits, a point left out or written besides, and a lost or doubled product."""
+@pytest.mark.parametrize("close", [False, True])
+def test_the_operator(
+    points: int, cells: tuple[int, ...], close: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches other bits, a point left out or written besides, and a lost or doubled product.
+
+    In small arrays rows begin at cache lines, in large ones they are as close as possible.
+    """
+    if close:
+        monkeypatch.setattr("miniapps.arrays.CACHED_CELLS", 0)
     (u, v), own = vectors(cells, 2)
     before, words = v.copy(), accumulator()
     CG.apply(points, u, v, *own, words)

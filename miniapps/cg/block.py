@@ -85,7 +85,7 @@ class CgBlock(KernelUser[CgKernels]):
     def _empty(self) -> tuple[np.ndarray, Region]:
         """A vector of zeros, and the region of the block's own points in it."""
         cells = [high - low for low, high in self.bounds]
-        return ghosted(cells, [(1, 1)] * 3, 1, line=64)
+        return ghosted(cells, [(1, 1)] * 3, 1, line=self.device.line)
 
     def filled(self, values: np.ndarray) -> Array:
         """A vector with these values, its own and those of the layer around."""
