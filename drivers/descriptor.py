@@ -90,8 +90,12 @@ class SharingOptions(Options):
 
     def check(self, asked: Asked) -> None:
         """Raise InputError if the option is given without a GPU."""
-        used = asked.device == "gpu" or self.gpu_ipc == "auto"
-        require(used, "--gpu-ipc", self.gpu_ipc, "only with --device gpu")
+        require_gpu(asked, "--gpu-ipc", self.gpu_ipc)
+
+
+def require_gpu(asked: Asked, option: str, value: str) -> None:
+    """Raise InputError if an option for GPUs is not ``auto``, and the run uses none."""
+    require(asked.device == "gpu" or value == "auto", option, value, "only with --device gpu")
 
 
 @dataclass(frozen=True)

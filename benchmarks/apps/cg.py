@@ -62,9 +62,7 @@ def operator(points, u, v, x0, x1, y0, y1, z0, z1):
                         flat_u, flat_v, at, n, plane, row, j, end, sums, some_u, some_v, 0
                     )
                 else:
-                    cpu._star_rows(
-                        flat_u, flat_v, at, n, plane, row, j, end, sums, some_u, some_v, 0
-                    )
+                    cpu._star_rows(flat_u, flat_v, at, n, plane, row, end - j, some_u, some_v, 0)
                 at += (end - j) * row
                 j = end
 

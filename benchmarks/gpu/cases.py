@@ -107,22 +107,13 @@ FULL: dict[str, Any] = {
     "streams": ((512, 512), (8192, 8192)),
     "steps": 100,
 }
+FEW = {1: (40,), 2: (12, 14), 3: (6, 7, 8)}  # by axes
 SMOKE: dict[str, Any] = {
     "copy": 1 << 10,
     "jacobi2d": (20, 24),
     "stencil3d": (6, 7, 8),
     "pic": (20, 100),
-    "kernels": {
-        "cg operator, 27 points": (6, 7, 8),
-        "cg operator, 7 points": (6, 7, 8),
-        "cg exact dot": (6, 7, 8),
-        "cg advance": (6, 7, 8),
-        "transpose take": (40,),
-        "transpose add": (40,),
-        "transpose turn": (40,),
-        "amr sweep": (12, 14),
-        "exact dot": (100,),
-    },
+    "kernels": {name: FEW[len(size)] for name, size in FULL["kernels"].items()},
     "melts": ((5, 5, 5), (3, 3, 3)),  # the first has three cells across
     "sizes": {"jacobi2d": ["9x9"], "stencil3d": ["5x5x5"], "pic": ["50"], "leanmd": ["4x4x4"]},
     "blocks": (8, 8),

@@ -16,6 +16,7 @@ from benchmarks.gpu.rates import Different, rate
 from miniapps import kernels
 from miniapps.arrays import ghosted
 from miniapps.devices import backend as device
+from miniapps.devices.cuda.backend import Gpu
 from miniapps.kernels.amr import REACH
 from miniapps.kernels.exact_sum import accumulator
 
@@ -72,8 +73,8 @@ def numbers(where: Any, count: int, shape: tuple[int, ...], dtype: str = DOUBLE)
 
 
 def vectors(where: Any, cells: tuple[int, ...], count: int) -> tuple[list[Any], Any, Any]:
-    """Vectors like those of a block, the region of its points, and an accumulator."""
-    empty, own = ghosted(cells, [(1, 1)] * 3, 1, line=64)
+    """Vectors like those of a block on a GPU, the region of its points, and an accumulator."""
+    empty, own = ghosted(cells, [(1, 1)] * 3, 1, line=Gpu.line)
     return numbers(where, count, empty.shape), own, where.to_device(accumulator())
 
 

@@ -18,9 +18,8 @@ from miniapps.drivers.job import RunError
 from miniapps.drivers.shared_memory import Handle, Offer, Pool, PoolView, unusable
 
 PIECE = 16 << 20  # bytes of a block that migrates in one slot
-MOVING = (
-    4 << 30
-)  # bytes of a pool if blocks migrate from GPU to GPU: those of all that leave at once
+# Bytes of a pool where blocks migrate from GPU to GPU: those of all that leave at once.
+MOVING = 4 << 30
 
 
 def require_countable(what: str, nbytes: int) -> None:

@@ -18,6 +18,7 @@ from miniapps.drivers.descriptor import (
     Start,
     listed,
     pip_install,
+    require_gpu,
 )
 from miniapps.drivers.hosts import REMOTE_SHELL, Hosts, Place
 from miniapps.parameters import parameter, require
@@ -48,8 +49,7 @@ class RankOptions(SharingOptions):
     def check(self, asked: Asked) -> None:
         """Raise InputError if an option is given without a GPU."""
         super().check(asked)
-        used = asked.device == "gpu" or self.gpu_aware == "auto"
-        require(used, "--gpu-aware", self.gpu_aware, "only with --device gpu")
+        require_gpu(asked, "--gpu-aware", self.gpu_aware)
 
 
 def around() -> Launcher | None:

@@ -13,8 +13,8 @@ the two updates apart would move 120. Dot products are taken while a row is in c
 copied, 2048 points at a time, to where `kernels.exact_sum` adds them.
 
 Strips of rows are so low that three planes of one stay in L2, and the operator prefetches the lines
-of the next row that come from memory, as in `kernels.stencil3d.cpu`. It reads whole cache lines,
-also such that end beyond a row of points.
+that come from memory, as in `kernels.stencil3d.cpu`. It reads whole cache lines, also such that end
+beyond a row of points. The sums across the planes of a row are for three rows: two are kept in L1.
 """
 
 from typing import Any
@@ -37,7 +37,7 @@ from miniapps.kernels.exact_sum.cpu import CHUNK, add_products, carry
 
 GRID, ROW, WORDS = float64[:, :, ::1], float64[::1], int64[::1]
 REGION = (int64,) * 6
-APPLIED = (ROW, ROW, *(uint64,) * 6, ROW, ROW, ROW, uint64)
+ROWS = (ROW, ROW, *(uint64,) * 4)  # u and v, the first point, points of a row, plane and row
 STATE = types.UniTuple(int64, 2)
 IN_STRIP = 16384  # points of a plane
 AHEAD = 512  # points from one that is computed to what is prefetched for later ones
@@ -87,7 +87,7 @@ def _sum_row(u, sums, at, n, plane, j):
         store(sums, to + m, _lines_across(u, at + m, plane))
 
 
-@njit(void(*APPLIED), **OPTIONS)
+@njit(void(*ROWS, uint64, uint64, ROW, ROW, ROW, uint64), **OPTIONS)
 def _box_rows(u, v, at, n, plane, row, first, end, sums, some_u, some_v, at_some):
     """Apply the operator of 27 points to rows first:end, a cache line at a time, and copy all.
 
@@ -129,13 +129,13 @@ def _box_rows(u, v, at, n, plane, row, first, end, sums, some_u, some_v, at_some
         at, at_some = behind, at_some + n
 
 
-@njit(void(*APPLIED), **OPTIONS)
-def _star_rows(u, v, at, n, plane, row, first, end, sums, some_u, some_v, at_some):
-    """Apply the operator of 7 points to rows first:end, a cache line at a time, and copy all."""
+@njit(void(*ROWS, uint64, ROW, ROW, uint64), **OPTIONS)
+def _star_rows(u, v, at, n, plane, row, count, some_u, some_v, at_some):
+    """Apply the operator of 7 points to some rows, a cache line at a time, and copy all."""
     one, width = np.uint64(1), line_width(u)
     whole = n // width * width
     factor = broadcast_line(u.dtype.type(6.0))
-    for _ in range(first, end):
+    for _ in range(count):
         before, here = broadcast_line(u[at - one]), line(u, at)
         for k in range(at, at + whole, width):
             prefetch(u, k + plane + row + AHEAD)
@@ -238,7 +238,7 @@ def apply(points, u, v, x0, x1, y0, y1, z0, z1, words):
                         )
                     else:
                         _star_rows(
-                            flat_u, flat_v, at, n, plane, row, j, end, sums, some_u, some_v, filled
+                            flat_u, flat_v, at, n, plane, row, end - j, some_u, some_v, filled
                         )
                     filled += (end - j) * n
                     at += (end - j) * row

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from miniapps import kernels
-from miniapps.arrays import arrived, ghosted
+from miniapps.arrays import arrived, copied, ghosted
 from miniapps.cg import plain
 from miniapps.cg.problem import EPS, CgProblem
 from miniapps.contract import (
@@ -72,10 +72,10 @@ class CgBlock(KernelUser[CgKernels]):
         return state | {"vectors": arrays}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the block after a migration, with arrays aligned to cache lines."""
+        """Restore the block after a migration, with arrays that have memory for a line behind."""
         arrays, device = state.pop("vectors"), state["device"]
         self.__dict__.update(state)
-        self.vectors = {name: arrived(device, arrays[name]) for name in self._names()}
+        self.vectors = {name: arrived(device, arrays[name], copied) for name in self._names()}
         self.halo = self._halo()
 
     def _names(self) -> str:
