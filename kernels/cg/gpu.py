@@ -6,8 +6,8 @@ loads whole cache lines; what a thread's neighbours need too comes from L1.
 
 Cost from memory, in bytes a point: `apply` 16, and 1 to 4 for the planes that thread blocks share;
 `turn` 24; `advance` 48; `relax` 8 for each colour, of lines of which every second number is used.
-A dot product reads its vectors again, 16 or 8: adding exactly takes nine atomics per product in
-shared memory, which would hold up the operator.
+A dot product reads its vectors again, 16 or 8: its 46 instructions per product, and the registers
+they need, would hold up the operator.
 """
 
 from __future__ import annotations
@@ -19,16 +19,27 @@ import numpy as np
 from miniapps.devices.backend import Array
 from miniapps.devices.cuda.compiler import blocks, cuda, inlined, kernel, mul
 from miniapps.devices.cuda.memory import flat
-from miniapps.devices.cuda.primitives import THREADS, fill, launch, thread_index
+from miniapps.devices.cuda.primitives import THREADS, fill
 from miniapps.kernels.exact_sum import WORDS
-from miniapps.kernels.exact_sum.gpu import MANY_BLOCKS, add_product, carry, flush
+from miniapps.kernels.exact_sum.cpu import LOWEST_OF_DOT
+from miniapps.kernels.exact_sum.gpu import (
+    AT_A_TIME,
+    AT_ONCE,
+    CHUNK,
+    HALVES,
+    MANY_BLOCKS,
+    add_block,
+    add_chunk,
+    carry,
+    flush,
+    power_above,
+)
 from miniapps.kernels.exact_sum.gpu import clear as clear_words
 from miniapps.kernels.halo.interface import Region
 
 WIDE, HIGH = 32, 8  # points of a row, and rows, of a thread block
 MARCHES = 32, 16, 8  # planes of one: the most that leave `MANY` thread blocks
 MANY = 4096  # about four times as many as a GPU runs at once
-AT_ONCE = 1 << 28  # products whose digits an int64 can add
 BOUNDS = ", ".join(["uint64"] * 6)
 VECTOR = "float64[::1]"
 
@@ -159,16 +170,32 @@ def _pipelined(  # type: ignore[no-untyped-def]
         at += plane
 
 
-@kernel(f"void(uint64, uint64, {VECTOR}, {VECTOR}, uint64, uint64, {BOUNDS}, int64[::1])")
-def _dot(first, end, a, b, plane, row, x0, x1, y0, y1, z0, z1, words):  # type: ignore[no-untyped-def]
-    """Add the products of the points [first, end) of a region, numbered in C order."""
+@kernel(
+    f"void({VECTOR}, {VECTOR}, uint64, uint64, {BOUNDS}, int64[::1])",
+    launch_bounds=(WIDE * HIGH, AT_A_TIME),
+)
+def _dot(a, b, plane, row, x0, x1, y0, y1, z0, z1, words):  # type: ignore[no-untyped-def]
+    """Add the products of a region; a thread takes chunks across the planes."""
     mine = cuda.shared.array(WORDS, "int64")
+    sums = cuda.shared.array((HALVES, THREADS), "int64")
+    common = cuda.shared.array(1, "int64")
+    common[0] = LOWEST_OF_DOT
     clear_words(mine)
-    n, high, wide = first + thread_index(), y1 - y0, z1 - z0
-    while n < end:
-        at = (x0 + n // (high * wide)) * plane + (y0 + n // wide % high) * row + z0 + n % wide
-        add_product(a[at], b[at], mine)
-        n += np.uint64(cuda.gridDim.x) * np.uint64(cuda.blockDim.x)
+    j, k = _line_and_point(y0, z0)
+    i = x0 + np.uint64(cuda.blockIdx.z) * np.uint64(CHUNK)
+    at, end = i * plane + j * row + k, np.uint64(0)
+    if j < y1 and k < z1:
+        end = x1 * plane
+    cuda.atomic.max(common, 0, power_above(a, b, 1, at, plane, end))
+    cuda.syncthreads()
+    e = common[0]
+    one = two = three = count = np.int64(0)
+    while at < end:
+        e, one, two, three, count = add_chunk(
+            a, b, 1, at, plane, end, e, one, two, three, count, mine
+        )
+        at += np.uint64(CHUNK) * np.uint64(cuda.gridDim.z) * plane
+    add_block(e, common[0], one, two, three, count, sums, mine)
     flush(mine, words)
 
 
@@ -294,14 +321,17 @@ def advance_pipelined(
 def dot(
     a: Array, b: Array, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int, words: Array
 ) -> None:
-    """Launch for so many products at a time that no digit overflows."""
-    region = x0, x1, y0, y1, z0, z1
-    size, stream = (x1 - x0) * (y1 - y0) * (z1 - z0), words.stream
-    for first in range(0, size, AT_ONCE):
-        end = min(first + AT_ONCE, size)
-        where = launch(min(end - first, MANY_BLOCKS * THREADS), stream)
-        _dot[where](first, end, flat(a), flat(b), *_strides(a), *region, words)
-        carry[1, 1, stream](words)
+    """Launch for so many planes at a time that no digit overflows."""
+    if min(x1 - x0, y1 - y0, z1 - z0) < 1:
+        return
+    across, down, stream = blocks(z1 - z0, WIDE), blocks(y1 - y0, HIGH), words.stream
+    planes = max(AT_ONCE // ((y1 - y0) * (z1 - z0)), 1)
+    for low in range(x0, x1, planes):
+        high = min(low + planes, x1)
+        deep = min(blocks(high - low, CHUNK), blocks(MANY_BLOCKS, across * down))
+        where = (across, down, deep), (WIDE, HIGH), stream
+        _dot[where](flat(a), flat(b), *_strides(a), low, high, y0, y1, z0, z1, words)
+        carry[1, THREADS, stream](words)
 
 
 def relax(

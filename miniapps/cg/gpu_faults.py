@@ -96,9 +96,9 @@ def direction_not_stored(right: Any) -> Any:
 
 
 @kernel_fault(f"{KERNELS}:_dot")
-def last_product_left_out(right: Any) -> Any:
-    """The last product is not added: off by one."""
-    return edited(right, ("while n < end", "while n + np.uint64(1) < end"))
+def last_plane_left_out(right: Any) -> Any:
+    """The products of the last plane are not added: off by one."""
+    return edited(right, ("end = x1 * plane", "end = (x1 - np.uint64(1)) * plane"))
 
 
 @kernel_fault(f"{KERNELS}:flush")
@@ -113,10 +113,16 @@ def highest_digit_lost(right: Any) -> Any:
     return edited(right, ("cuda.atomic.add(mine, k + 2, high)", "pass"))
 
 
-@kernel_fault(f"{KERNELS}:add_product")
+@kernel_fault(f"{SUMS}:chunk")
 def product_cut(right: Any) -> Any:
     """Products lose their lowest bits, as those of floats do."""
-    return edited(right, ("add_integer(low, power_x + power_y, mine)", "pass"))
+    return edited(right, ("error = fma(x, y, -p)", "error = 0.0"))
+
+
+@kernel_fault(f"{KERNELS}:add_block")
+def last_sum_left_out(right: Any) -> Any:
+    """The sums of a thread block's last thread are not added: off by one."""
+    return edited(right, ("k + half < threads", "k + half + 1 < threads"))
 
 
 # Preconditioner ----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 
 from miniapps import kernels
 from miniapps.devices import backend as device
+from miniapps.devices.cuda.primitives import THREADS
 from miniapps.kernels import exact_sum
+from miniapps.kernels.exact_sum import gpu
 
 # In the simulator NumPy warns of inf times 0, and of integers modulo 2^64.
 pytestmark = pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
@@ -44,6 +47,36 @@ def test_exact_sums_of_hostile_numbers(function: str, dtype: Any) -> None:
         order = rng.permutation(count)
         assert np.array_equal(words, added("gpu", function, *[array[order] for array in arrays]))
     assert np.array_equal(added("gpu", function, *[array[:0] for array in arrays]), words * 0)
+
+
+def long_products(kind: str, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Factors of products, some of which do not fit the units that the first ones chose."""
+    rng = np.random.default_rng(11)
+    a, b = rng.standard_normal((2, count))
+    if kind == "zeros":
+        a[rng.random(count) < 0.3] = 0.0
+    if kind == "larger later":
+        a = np.ldexp(a, np.arange(count) * 300 // count)
+    if kind == "tiny":  # products become zero, or their errors do
+        a[::7], b[::7] = 1e-200, np.ldexp(b[::7], -450)
+    if kind == "full":  # as many as an int64 can add, and as large as the first ones allow
+        a, b = np.ones(count), np.ones(count)
+        a[gpu.CHUNK * THREADS :] = math.nextafter(2.0 ** (gpu.ROOM - 1), 0.0)
+    return a, b
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["normal", "zeros", "larger later", "tiny", "full"])
+def test_many_products_of_a_thread(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches units that do not fit and are kept, sums of other units, and an int64 that is full.
+
+    One thread block adds all, so its threads have more products than they add at once.
+    """
+    monkeypatch.setattr(gpu, "MANY_BLOCKS", 1)
+    a, b = long_products(kind, 5 * gpu.MOST * THREADS // 2 if kind == "full" else 5000)
+    for function, arrays in (("add_dot", (a, b)), ("add_sum", (a,))):
+        words = added("gpu", function, *arrays)
+        assert np.array_equal(words, added("cpu", function, *arrays))
 
 
 def test_arrays_that_differ_are_refused() -> None:
