@@ -225,6 +225,30 @@ print(json.dumps(found))
 """
 
 
+def test_every_fault_of_gpu_kernels_fits() -> None:
+    """Catches a fault of words that a kernel no longer has: its trials would test no check."""
+    skips.without("sim")
+    done = support.execute([sys.executable, "-c", FITTING, *GPU_APPS])
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == []
+
+
+FITTING = """
+import json, sys
+from miniapps.workbench.selftest import faults, simulated
+simulated.begin()
+misfits = []
+for app in sys.argv[1:]:
+    for name, fault in faults.of(app, "miniapps.drivers.serial", "gpu").items():
+        try:
+            with fault.applied(app):
+                pass
+        except Exception as error:
+            misfits.append(f"{app}, {name}: {error}")
+print(json.dumps(misfits))
+"""
+
+
 @pytest.mark.slow
 def test_faults_of_gpu_kernels_are_made_and_taken_away(tmp_path: Path) -> None:
     """Catches a changed kernel that does not run, or outlives its trial; one that nothing sees."""

@@ -61,7 +61,7 @@ def add_integer(value, power, mine):  # type: ignore[no-untyped-def]
 def add_product(x, y, mine):  # type: ignore[no-untyped-def]
     """Add a product, whatever it is, to the accumulator of a thread block."""
     if special(x) or special(y):
-        cuda.atomic.add(mine, special(x * y), np.int64(1))
+        cuda.atomic.add(mine, special(mul(x, y)), np.int64(1))
     else:
         whole_x, power_x = split(bits(x))
         whole_y, power_y = split(bits(y))
@@ -239,7 +239,7 @@ def _adding(real: str) -> Kernel:
 
     @kernel(
         f"void(uint64, uint64, {real}[::1], {real}[::1], uint32, int64[::1])",
-        launch_bounds=(THREADS, 2),
+        launch_bounds=(THREADS, AT_A_TIME),
     )
     def add(first, end, a, b, pairs, words):  # type: ignore[no-untyped-def]
         mine = cuda.shared.array(WORDS, "int64")

@@ -45,7 +45,7 @@ def seam_between_threads(right: Any) -> Any:
 @kernel_fault(f"{KERNELS}:_lines")
 def neighbour_twice(right: Any) -> Any:
     """A point across an edge is taken twice, another one not at all."""
-    return edited(right, ("u[at + row + one]", "u[at - row + one]"))
+    return edited(right, ("u[at + plane + one]", "u[at - plane + one]"))
 
 
 @kernel_fault(f"{KERNELS}:_box")
@@ -116,7 +116,7 @@ def highest_digit_lost(right: Any) -> Any:
 @kernel_fault(f"{SUMS}:chunk")
 def product_cut(right: Any) -> Any:
     """Products lose their lowest bits, as those of floats do."""
-    return edited(right, ("error = fma(x, y, -p)", "error = 0.0"))
+    return edited(right, ("second += bits(u)", "second += bits(m2)"))
 
 
 @kernel_fault(f"{KERNELS}:add_block")

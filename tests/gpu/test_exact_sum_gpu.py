@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -59,21 +58,29 @@ def long_products(kind: str, count: int) -> tuple[np.ndarray, np.ndarray]:
         a = np.ldexp(a, np.arange(count) * 300 // count)
     if kind == "tiny":  # products become zero, or their errors do
         a[::7], b[::7] = 1e-200, np.ldexp(b[::7], -450)
-    if kind == "full":  # as many as an int64 can add, and as large as the first ones allow
+    if kind == "small":  # the errors of every second one are no floats
+        a, b = np.ldexp(rng.uniform(1, 2, (2, count)), [[-485], [-486]])
+        a[::2], b[::2] = 2.0**-464, 2.0 ** (-457 - gpu.ROOM)
+    if kind == "fine":  # every second product is a multiple of the units, but not its error
+        a[::2] = b[::2] = 1.0
+        a[1::2] = np.ldexp(a[1::2], -49 + gpu.ROOM)
+    if kind == "full":  # more than an int64 can add, and as large as the first ones allow
         a, b = np.ones(count), np.ones(count)
-        a[gpu.CHUNK * THREADS :] = math.nextafter(2.0 ** (gpu.ROOM - 1), 0.0)
+        a[gpu.CHUNK * THREADS :] = 2.0**gpu.ROOM - 1.0
     return a, b
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["normal", "zeros", "larger later", "tiny", "full"])
+@pytest.mark.parametrize(
+    "kind", ["normal", "zeros", "larger later", "tiny", "small", "fine", "full"]
+)
 def test_many_products_of_a_thread(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches units that do not fit and are kept, sums of other units, and an int64 that is full.
 
     One thread block adds all, so its threads have more products than they add at once.
     """
     monkeypatch.setattr(gpu, "MANY_BLOCKS", 1)
-    a, b = long_products(kind, 5 * gpu.MOST * THREADS // 2 if kind == "full" else 5000)
+    a, b = long_products(kind, 9 * gpu.MOST * THREADS // 2 if kind == "full" else 5000)
     for function, arrays in (("add_dot", (a, b)), ("add_sum", (a,))):
         words = added("gpu", function, *arrays)
         assert np.array_equal(words, added("cpu", function, *arrays))
