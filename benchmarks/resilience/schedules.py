@@ -2,8 +2,9 @@
 
     python benchmarks/resilience/schedules.py [APP ...]
 
-It is made in parts, always of the app with the fewest schedules so far, and written down after
-each. So it can be stopped at any time, and continues where it was.
+The variants of an app with a minimal preset are searched like apps. The search is made in parts,
+always of the one with the fewest schedules so far, and written down after each. So it can be
+stopped at any time, and continues where it was.
 """
 
 from __future__ import annotations
@@ -19,17 +20,25 @@ from typing import Any
 
 from benchmarks.common import MINIAPPS, RESULTS, revision, write
 from miniapps import apps
+from miniapps.workbench.adversary.command import smallest
 
 PART = 2000  # schedules
 
 
-def tried(app: str, first_seed: int, schedules: int) -> dict[str, Any]:
+def named(app: str) -> dict[str, str]:
+    """The presets of an app to search, by the name of a result: "transpose", "transpose fft"."""
+    usual, *others = smallest(app)
+    return {app: usual} | {f"{app} {name.removesuffix(f'-{usual}')}": name for name in others}
+
+
+def tried(app: str, preset: str, first_seed: int, schedules: int) -> dict[str, Any]:
     """The record of one part, and what it took of the cores. Raises RuntimeError if it failed."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "found.json"
         limits = ["--sim-seed", first_seed, "--schedules", schedules, "--seconds", 86400]
-        command = [*MINIAPPS, "adversary", app, *map(str, limits), "--json", str(file)]
+        command = [*MINIAPPS, "adversary", app, "--preset", preset, *map(str, limits)]
         before = os.times()
+        command += ["--json", str(file)]
         status = subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode
         if not file.exists():
             raise RuntimeError(f"{app}: status {status}")
@@ -59,23 +68,24 @@ def earlier() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Add parts until every app has its schedules, the time is over or a schedule failed."""
+    """Add parts until all have their schedules, the time is over or a schedule failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("apps", nargs="*", default=apps.names(), metavar="APP")
-    parser.add_argument("--schedules", type=int, default=200_000, help="per app")
+    parser.add_argument("--schedules", type=int, default=200_000, help="of each")
     parser.add_argument("--minutes", type=float, default=24 * 60, help="begin no part after these")
     options = parser.parse_args()
     end, so_far, now = time.monotonic() + 60 * options.minutes, earlier(), revision()
+    presets = {name: (app, preset) for app in options.apps for name, preset in named(app).items()}
     while time.monotonic() < end:
-        done = {app: so_far[app]["schedules"] if app in so_far else 0 for app in options.apps}
-        app = min(done, key=done.__getitem__)
-        missing = options.schedules - done[app]
+        done = {name: so_far[name]["schedules"] if name in so_far else 0 for name in presets}
+        name = min(done, key=done.__getitem__)
+        missing = options.schedules - done[name]
         if missing <= 0 or any(found["states"] > 1 for found in so_far.values()):
             break
-        part = tried(app, done[app], min(PART, missing))
-        found = joined(so_far[app], part) if app in so_far else part
+        part = tried(*presets[name], done[name], min(PART, missing))
+        found = joined(so_far[name], part) if name in so_far else part
         revisions = found.get("revisions", [])
-        so_far[app] = found | {"revisions": revisions + [now] * (now not in revisions)}
+        so_far[name] = found | {"revisions": revisions + [now] * (now not in revisions)}
         write("schedules", so_far)
 
 

@@ -33,6 +33,7 @@ from miniapps.quantities import Quantity
 OPERATORS = (27, 7)
 SOLUTIONS = ("ones", "noise")
 PRECONDITIONERS = ("none", "sgs")
+MINIMAL: dict[str, Any] = {"size": (5, 4, 3), "solution": "noise", "steps": 3, "warmup": 0}
 REFERENCE_UPDATES = 3e5  # points times iterations of the largest problem that a run solves again
 EPS = float(np.finfo(float).eps)
 # Limits of checks, in units of the last place: of A x, how far the residual of the iterations may
@@ -50,7 +51,9 @@ class CgProblem(BaseProblem):
     unit: ClassVar[str] = "flop"
     quantities: ClassVar[dict[str, Quantity]] = {"x": Quantity("the solution found so far")}
     presets: ClassVar[dict[str, dict[str, Any]]] = {
-        "minimal": {"size": (5, 4, 3), "solution": "noise", "steps": 3, "warmup": 0},
+        "minimal": MINIMAL,
+        "sgs-minimal": MINIMAL | {"preconditioner": "sgs", "steps": 2},
+        "pipelined-minimal": MINIMAL | {"pipelined": True},
         "tiny": {"size": (13, 11, 10), "solution": "noise", "steps": 12, "warmup": 2},
         "small": {"size": (104, 104, 104), "steps": 50, "warmup": 5},
         "large": {"size": (256, 256, 256), "steps": 50, "warmup": 5},

@@ -49,6 +49,7 @@ class TransposeProblem(BaseProblem):
         "small": {"size": (2048,), "steps": 50, "warmup": 1},
         "large": {"size": (8192,), "steps": 20, "warmup": 1},
         "paper": {"size": (2000,), "steps": 10, "warmup": 1},
+        "fft-minimal": {"fft": True, "size": (7, 6, 5), "steps": 3, "warmup": 0},
         "fft-tiny": {"fft": True, "size": (13, 12, 14), "steps": 4, "warmup": 1},
         "fft-small": {"fft": True, "size": (128, 128, 128), "steps": 10, "warmup": 1},
         "fft-large": {"fft": True, "size": (256, 256, 256), "steps": 10, "warmup": 1},

@@ -29,7 +29,7 @@ from miniapps.workbench.run.spec import RunSpec, requested
 from miniapps.workbench.run.writable import check_writable, require_apart
 
 PARTS = 6, 4, 3, 2, 1  # blocks to try if --pe-grid is not given
-PRESETS = "minimal", "tiny"  # the first that the app has, if --preset is not given
+MINIMAL, TINY = "minimal", "tiny"  # presets; those of variants end so: "fft-minimal"
 STEPS, SCHEDULES, SECONDS, PES = 3, 10_000, 60.0, 2
 LEAST = {"schedules": 1, "sim_pes": 1, "sim_seed": 0, "jobs": 0}  # by option
 
@@ -100,11 +100,10 @@ def recorded(found: Found) -> dict[str, Any]:
 
 def spec_of(options: Namespace) -> RunSpec:
     """The run to repeat: the app's options, on a driver that follows schedules."""
-    presets = apps.load(options.app).Problem.presets
-    options.preset = options.preset or next(name for name in PRESETS if name in presets)
+    options.preset = options.preset or smallest(options.app)[0]
     options.warmup = 0
     problem, steps, _ = requested(options)
-    if options.steps is None and options.preset != PRESETS[0]:
+    if options.steps is None and not options.preset.endswith(MINIMAL):
         steps = fewest(problem, steps)
     driver = next(driver for driver in drivers.usable() if driver.replays)
     own, grid = driver.options(), options.pe_grid
@@ -118,6 +117,15 @@ def spec_of(options: Namespace) -> RunSpec:
             if parts in (None, PARTS[-1]):
                 raise
     raise AssertionError("the last of PARTS has returned or raised")
+
+
+def smallest(app: str) -> list[str]:
+    """The presets to search: the minimal ones, the app's own first and then those of variants.
+
+    For an app without any, it is its smallest one.
+    """
+    presets = apps.load(app).Problem.presets
+    return sorted((name for name in presets if name.endswith(MINIMAL)), key=len) or [TINY]
 
 
 def fewest(problem: Any, most: int) -> int:
