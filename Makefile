@@ -68,10 +68,12 @@ docs: .venv/docs
 ordering-bugs: install
 	$(BIN)/python tests/ordering_bugs.py
 
-# Orders of messages: 10000 schedules of every app.
+# Orders of messages: 10000 schedules of every app, and of its variants with a minimal preset.
 adversary: install
 	@for app in $(or $(APPS),$$($(BIN)/miniapps list | cut -d " " -f 1)); do \
-	  $(BIN)/miniapps adversary $$app --seconds 300 || exit; done
+	  for preset in $$($(BIN)/python -c 'from miniapps.workbench.adversary import command as c; \
+	  print(*c.smallest("'$$app'"))'); do \
+	    $(BIN)/miniapps adversary $$app --preset $$preset --seconds 300 || exit; done; done
 
 # What students get: the lessons without right programs.
 student-package: install

@@ -100,6 +100,12 @@ def write(name: str, results: dict[str, Any]) -> None:
     write_text(RESULTS / f"{name}.json", json.dumps(document, indent=1) + "\n")
 
 
+def earlier(name: str) -> dict[str, Any]:
+    """The results that were written so far."""
+    file = RESULTS / f"{name}.json"
+    return json.loads(file.read_text())["results"] if file.exists() else {}
+
+
 def table(columns: list[str], rows: list[list[str]]) -> str:
     """A Markdown table."""
     lines = [columns, ["---"] * len(columns), *rows]

@@ -26,6 +26,7 @@ from miniapps.workbench.adversary.shrink import least
 from miniapps.workbench.cli import main, spec_of
 from miniapps.workbench.exit_status import BAD_INPUT, FAILED, VALID, WRONG
 
+SEARCHED = [(app, preset) for app in apps.names() for preset in command.smallest(app)]
 STALE = next(bug for bug in BUGS if bug.name == "stale buffer")
 
 
@@ -129,19 +130,33 @@ class Kinds:
         """Nothing is to be done."""
 
 
-def kinds_of(app: str, preset: str) -> set[Any]:
+def kinds_of(app: str, preset: str, *more: str) -> set[Any]:
     """The kinds of messages and requests of a preset, in as many steps as it has."""
-    spec = spec_of(["run", app, "--preset", preset, "--driver", "sim"])
+    spec = spec_of(["run", app, "--preset", preset, *more, "--driver", "sim"])
     spec = replace(spec, parts=command.PARTS[0], warmup=0)
     kinds: Any = Kinds()
     assert not command.subject_of(spec, 2).run(Order(), kinds).error
     return kinds.seen
 
 
-@pytest.mark.parametrize("app", apps.names())
-def test_minimal_problems_leave_nothing_out(app: str) -> None:
+LARGER = {  # problems of variants that have no preset "tiny" of their own
+    "pipelined-minimal": ("tiny", "--pipelined"),
+    "sgs-minimal": ("tiny", "--preconditioner", "sgs"),
+}
+
+
+@pytest.mark.parametrize(("app", "preset"), SEARCHED)
+def test_minimal_problems_leave_nothing_out(app: str, preset: str) -> None:
     """Catches a smallest problem in which no atom changes domain, or no corner is exchanged."""
-    assert kinds_of(app, "tiny") <= kinds_of(app, command.PRESETS[0])
+    larger = LARGER.get(preset, (preset.replace(command.MINIMAL, command.TINY),))
+    assert kinds_of(app, *larger) <= kinds_of(app, preset)
+
+
+def test_presets_that_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a variant that is left out, or comes before its app, and an app without a preset."""
+    assert command.smallest("cg") == ["minimal", "sgs-minimal", "pipelined-minimal"]
+    monkeypatch.setattr(apps.load("echo").Problem, "presets", {"small": {}, "tiny": {}})
+    assert command.smallest("echo") == ["tiny"]
 
 
 @pytest.fixture
@@ -199,11 +214,13 @@ def test_numbers_out_of_range(words: str, capsys: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("app", apps.names())
-def test_right_apps_survive(app: str, capsys: Any, tmp_path: Path, monkeypatch: Any) -> None:
+@pytest.mark.parametrize(("app", "preset"), SEARCHED)
+def test_right_apps_survive(
+    app: str, preset: str, capsys: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
     """Catches a command that finds mistakes in an app that has none, or leaves a file."""
     monkeypatch.chdir(tmp_path)
-    assert main(["adversary", app, "--schedules", "10"]) == VALID
+    assert main(["adversary", app, "--preset", preset, "--schedules", "10"]) == VALID
     assert "all gave the state" in capsys.readouterr().out and not list(tmp_path.iterdir())
 
 

@@ -278,7 +278,13 @@ def test_inbox_refuses_to_leave_messages_behind(inbox: Inbox) -> None:
 
 # 5. Between steps a block pickles ----------------------------------------------------------------
 
-VARIANTS: list[dict[str, Any]] = [{}, {"time_tile": 3}, {"fft": True, "size": (6, 5, 7)}]
+VARIANTS: list[dict[str, Any]] = [
+    {},
+    {"time_tile": 3},
+    {"fft": True, "size": (6, 5, 7)},
+    {"preconditioner": "sgs"},
+    {"pipelined": True},
+]
 
 
 # Of others test_sim.py moves the blocks.

@@ -735,6 +735,7 @@ def test_broken_machines_are_refused_in_one_line(text: str, words: str, tmp_path
         (["check", "--figure", "x.xyz"], "--figure x.xyz: must end in .png, .svg, .pdf"),
         (["strong", "jacobi2d", "--machine", "two-cores", "--figure", "x"], "x: must end in .png"),
         (["lb", "jacobi2d", "--machine", "two-cores", "--drivers", "mpi"], "--drivers mpi"),
+        *((["strong", app], f"APP {app}: has no loads") for app in ("cg", "transpose", "amr")),
         (["measure", "--hosts", "a:2"], "--hosts a:2: must be two hosts or more"),
     ],
 )

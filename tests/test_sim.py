@@ -29,7 +29,13 @@ from miniapps.workbench.cli import main
 
 PAIRS = pytest.param("leanmd", {"decomposition": "pairs"}, marks=pytest.mark.slow)
 FFT = {"fft": True, "size": (6, 5, 7)}
-CASES = [*((name, {}) for name in apps.names()), ("transpose", FFT), PAIRS]
+OF_CG: list[dict[str, Any]] = [{"preconditioner": "sgs"}, {"pipelined": True}]
+CASES = [
+    *((name, {}) for name in apps.names()),
+    ("transpose", FFT),
+    *(("cg", values) for values in OF_CG),
+    PAIRS,
+]
 ORDERS = st.builds(order_of, st.sampled_from(sim.ORDERS), st.integers(0, 2**32))
 
 

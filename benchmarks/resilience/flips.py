@@ -5,21 +5,26 @@ a run has a process of its own, because a wrong index may end it. Besides, the c
 finds all these flips: a hash of each block when it ends a round, and again when it begins the next
 one. The cheapest hash that changes with every bit is used: the exclusive or of all words, at the
 speed at which memory is read. docs/verification.md says what was decided.
+
+    python benchmarks/resilience/flips.py [CASE ...]
+
+Results of other cases stay as they are.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections import Counter
 from multiprocessing import Pipe, Process
 from random import Random
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import numpy as np
 
-from benchmarks.common import median, save
+from benchmarks.common import earlier, median, save
 from miniapps.drivers import serial
 from miniapps.drivers.engine import Runner
 from miniapps.drivers.outcome import Outcome
@@ -34,15 +39,26 @@ CASES = {
     "stencil3d": "run stencil3d --size 131x127x129 --steps 60 --audit 0",
     "pic": "run pic --preset small --steps 100 --audit 0",
     "leanmd": "run leanmd --lattice 12x11x10 --steps 200 --audit 0",
+    "cg": "run cg --size 31x29x27 --solution noise --steps 50 --audit 0",
+    "cg sgs": "run cg --size 31x29x27 --solution noise --preconditioner sgs --steps 30 --audit 0",
+    "cg pipelined": "run cg --size 31x29x27 --solution noise --pipelined --steps 50 --audit 0",
+    "transpose": "run transpose --size 1031 --steps 20 --audit 0",
+    "transpose fft": "run transpose --fft --size 31x32x27 --steps 40 --audit 0",
+    "amr": "run amr --size 201x190 --refinement 40x39 --steps 80 --audit 0",
 }
+HELD = ("old",), ("a", "b"), ("lines",), ("values", "sums")  # names of arrays of a block
 
 
 def state_of(block: Any) -> list[np.ndarray]:
     """The arrays of a block that its next round starts from."""
-    if hasattr(block, "old"):
-        return [block.old]
+    for names in HELD:
+        if hasattr(block, names[0]):
+            return [getattr(block, name) for name in names]
     if hasattr(block, "atoms"):
         return [block.atoms.rows, block.atoms.force]
+    if hasattr(block, "vectors"):  # all but the product of a matrix and a vector, if it is scratch
+        scratch = set() if "s" in block.vectors else {"q"}
+        return [vector for name, vector in block.vectors.items() if name not in scratch]
     count = block.particles.count
     return [getattr(block.particles, name)[:count] for name in NAMES]
 
@@ -50,24 +66,27 @@ def state_of(block: Any) -> list[np.ndarray]:
 def hashed(block: Any) -> int:
     """The exclusive or of the words of a block's state."""
     words = [
-        values.reshape(-1).view("u8" if values.itemsize == 8 else "u4")
+        values.reshape(-1).view("u8" if values.itemsize % 8 == 0 else "u4")
         for values in state_of(block)
     ]
     return int(np.bitwise_xor.reduce([np.bitwise_xor.reduce(some) for some in words]))
 
 
 def share(line: str) -> dict[str, float]:
-    """Seconds of the rounds of a run, and of both hashes of each."""
-    job, outcomes, spent = spec_of(line.split()).job(), list[Outcome](), [0.0]
+    """Seconds of a core that the rounds of a run take, and both hashes of each."""
+    job, ends, spent = spec_of(line.split()).job(), list[float](), [0.0]
     begin, end = Runner.begin, Runner.end
 
     def timed(runner: Runner) -> None:
-        before = perf_counter()
+        before = process_time()
         hashed(runner.block)
-        spent[0] += perf_counter() - before
+        ends.append(process_time())
+        spent[0] += ends[-1] - before
 
     def begun(runner: Runner, step: int, *rest: Any) -> None:
         if step >= job.warmup:
+            if not ends:
+                ends.append(process_time())
             timed(runner)
         begin(runner, step, *rest)
 
@@ -78,11 +97,10 @@ def share(line: str) -> dict[str, float]:
 
     Runner.begin, Runner.end = begun, ended  # type: ignore[method-assign, assignment]
     try:
-        serial.run(job, lambda found: outcomes.append(found) or 0, NoProgressFile())
+        serial.run(job, lambda found: 0, NoProgressFile())
     finally:
         Runner.begin, Runner.end = begin, end  # type: ignore[method-assign]
-    (found,) = outcomes
-    rounds = float(sum(found.wall_s)) - spent[0]
+    rounds = ends[-1] - ends[0] - spent[0]
     return {"rounds_s": rounds, "hashes_s": spent[0], "share": spent[0] / rounds}
 
 
@@ -90,11 +108,9 @@ def flip(block: Any, random: Random) -> None:
     """Flip one bit of a block's state."""
     arrays = state_of(block)
     some = random.choices(arrays, [values.nbytes for values in arrays])[0]
+    some = some.view(np.uint32 if some.itemsize == 4 else np.uint64)
     place = tuple(map(random.randrange, some.shape))
-    word = some[place].reshape(1).view(np.uint64 if some.itemsize == 8 else np.uint32)
-    some[place] = (word ^ word.dtype.type(1 << random.randrange(8 * some.itemsize))).view(
-        some.dtype
-    )[0]
+    some[place] ^= some.dtype.type(1 << random.randrange(8 * some.itemsize))
 
 
 def solve(line: str, seed: int | None) -> tuple[bool, str]:
@@ -103,12 +119,15 @@ def solve(line: str, seed: int | None) -> tuple[bool, str]:
     job, begin = spec.job(), Runner.begin
     random = Random(seed)
     when = random.randrange(job.warmup + 1, job.warmup + job.steps)
+    others = (seed or 0) % len(job.problem.kinds_at(when) or "-")  # blocks that begin it before
 
     def begun(runner: Runner, step: int, count: int, *rest: Any) -> None:
-        nonlocal when
+        nonlocal when, others
         if seed is not None and step >= when:
-            flip(runner.block, random)
-            when = job.warmup + job.steps
+            if others == 0:
+                flip(runner.block, random)
+                when = job.warmup + job.steps
+            others -= 1
         begin(runner, step, count, *rest)
 
     Runner.begin = begun  # type: ignore[method-assign]
@@ -154,16 +173,19 @@ def flipped(line: str) -> Counter[str]:
 
 
 def main() -> int:
-    """Measure all cases in turn."""
-    for line in CASES.values():
+    """Measure all cases in turn, or those that are named."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("cases", nargs="*", default=[*CASES], metavar="CASE")
+    cases = {name: CASES[name] for name in parser.parse_args().cases}
+    for line in cases.values():
         share(line)  # compiles
-    trials = [{name: share(line) for name, line in CASES.items()} for _ in range(TRIALS)]
+    trials = [{name: share(line) for name, line in cases.items()} for _ in range(TRIALS)]
     costs = {
         name: {key: median(trial[name][key] for trial in trials) for key in trials[0][name]}
-        for name in CASES
+        for name in cases
     }
-    found = {name: {"flips": flipped(line)} | costs[name] for name, line in CASES.items()}
-    save("flips", found)
+    found = {name: {"flips": flipped(line)} | costs[name] for name, line in cases.items()}
+    save("flips", earlier("flips") | found)
     for name, values in found.items():
         print(f"{name}: {dict(values['flips'])}, a hash of each block {values['share']:.1%}")
     return 0

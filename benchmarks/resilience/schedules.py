@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import MINIAPPS, RESULTS, revision, write
+from benchmarks.common import MINIAPPS, earlier, revision, write
 from miniapps import apps
 from miniapps.workbench.adversary.command import smallest
 
@@ -61,12 +61,6 @@ def joined(before: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
     return before | added | pairs | {"states": states, "failed_seed": part["failed_seed"]}
 
 
-def earlier() -> dict[str, Any]:
-    """The results so far."""
-    file = RESULTS / "schedules.json"
-    return json.loads(file.read_text())["results"] if file.exists() else {}
-
-
 def main() -> None:
     """Add parts until all have their schedules, the time is over or a schedule failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -74,7 +68,8 @@ def main() -> None:
     parser.add_argument("--schedules", type=int, default=200_000, help="of each")
     parser.add_argument("--minutes", type=float, default=24 * 60, help="begin no part after these")
     options = parser.parse_args()
-    end, so_far, now = time.monotonic() + 60 * options.minutes, earlier(), revision()
+    end, so_far = time.monotonic() + 60 * options.minutes, earlier("schedules")
+    now = revision()
     presets = {name: (app, preset) for app in options.apps for name, preset in named(app).items()}
     while time.monotonic() < end:
         done = {name: so_far[name]["schedules"] if name in so_far else 0 for name in presets}

@@ -71,9 +71,11 @@ def _predict(options: argparse.Namespace, runtime: list[str]) -> int:
     from miniapps.workbench.model import campaigns, measure, predict
     from miniapps.workbench.model.errors import errors_table
     from miniapps.workbench.model.fitting import fit, from_machine, leave_one_out
+    from miniapps.workbench.model.formula import with_loads
     from miniapps.workbench.study.options import study_of
     from miniapps.workbench.table import show
 
+    with_loads(options.app)
     check_figure(options.figure)
     campaign = None if options.fit is None else campaigns.read(options.fit)
     if campaign is not None:

@@ -24,6 +24,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -124,13 +125,19 @@ class Counts:
         return balancing(KEPT), balancing(str(self.balancer))
 
 
+def with_loads(app: str) -> ModuleType:
+    """The module of an app whose work and messages the model can count. Raises InputError."""
+    module = apps.load(app)
+    require(hasattr(module, "loads"), "APP", app, "has no loads, which the model needs")
+    return module
+
+
 def counts(machine: Machine, asked: Situation) -> Counts:
     """Count what a situation pays. Raises InputError if the machine lacks a cost, or the app loads.
 
     Costs of zero count are not needed.
     """
-    module = apps.load(asked.app)
-    require(hasattr(module, "loads"), "APP", asked.app, "has no loads, which the model needs")
+    module = with_loads(asked.app)
     layout = asked.layout
     problem = asked.problem.prepared(layout, "cpu")
     steps = _sampled_steps(asked)
