@@ -22,6 +22,11 @@ RUNS = (
     "leanmd --preset tiny --pe-grid 2x1x1",
     "leanmd --preset tiny --decomposition pairs",
     "echo --preset tiny --pe-grid 2x2",
+    "cg --preset tiny --preconditioner sgs --pe-grid 2x1x1",
+    "cg --preset tiny --pipelined --pe-grid 2x1x1",
+    "transpose --preset tiny --pe-grid 3x1",
+    "transpose --preset fft-tiny --pe-grid 2x2x1",
+    "amr --preset tiny --pe-grid 2x1",
 )
 
 

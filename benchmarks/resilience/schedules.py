@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.common import MINIAPPS, earlier, revision, write
 from miniapps import apps
-from miniapps.workbench.adversary.command import smallest
+from miniapps.workbench.adversary.command import MINIMAL, smallest
 
 PART = 2000  # schedules
 
@@ -28,7 +28,7 @@ PART = 2000  # schedules
 def named(app: str) -> dict[str, str]:
     """The presets of an app to search, by the name of a result: "transpose", "transpose fft"."""
     usual, *others = smallest(app)
-    return {app: usual} | {f"{app} {name.removesuffix(f'-{usual}')}": name for name in others}
+    return {app: usual} | {f"{app} {name.removesuffix(f'-{MINIMAL}')}": name for name in others}
 
 
 def tried(app: str, preset: str, first_seed: int, schedules: int) -> dict[str, Any]:

@@ -170,6 +170,10 @@ run pic --distribution linear:1,2
 run leanmd --cells 4x4x4 --per-cell 30 --gradient 10,25 --cutoff 2.5 --skin 0.3 --dt 0.005 --seed 3
 run leanmd --lattice 6x6x6 --density 0.8 --decomposition pairs --temperature 2 --steps 5
 run stencil3d --size 32x32x32 --imbalance paper --imbalance-scale 2 --warmup 3 --lb-first 3
+run cg --size 9x8x7 --operator 7 --preconditioner sgs --tolerance 1e-6 --driver mpi -n 2
+run cg --preset pipelined-minimal --solution ones --pe-grid 2x1x1
+run transpose --fft --size 7x6x5 --driver file -n 2 --pe-grid 2x1x1
+run amr --size 41x38 --refinement 8x7 --level 2 --period 4 --duration 3 --placement no-talk
 run echo --preset tiny --driver sim --sim-seed 3 --pin --timeout 5 --json -
 run pic 10 100 1000 0 1 GEOMETRIC 0.99
 study strong echo --pes 1,2 --odf 1,4 --trials 5 --until-ci 2% --max-trials 9 --shuffle-seed 2

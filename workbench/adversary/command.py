@@ -120,12 +120,10 @@ def spec_of(options: Namespace) -> RunSpec:
 
 
 def smallest(app: str) -> list[str]:
-    """The presets to search: the minimal ones, the app's own first and then those of variants.
-
-    For an app without any, it is its smallest one.
-    """
+    """The presets to search: `MINIMAL`, else `TINY`; and the minimal ones of variants."""
     presets = apps.load(app).Problem.presets
-    return sorted((name for name in presets if name.endswith(MINIMAL)), key=len) or [TINY]
+    usual = MINIMAL if MINIMAL in presets else TINY
+    return [usual, *(name for name in presets if name.endswith(f"-{MINIMAL}"))]
 
 
 def fewest(problem: Any, most: int) -> int:
