@@ -5,7 +5,7 @@ from __future__ import annotations
 import pkgutil
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 import pytest
@@ -344,6 +344,20 @@ def test_every_benchmark_has_a_row() -> None:
     named = rows_of_benchmarks((folder / "README.md").read_text())
     assert [name for name in files - named if not name.endswith("__init__.py")] == []
     assert [name for name in named if not (folder / name).exists()] == []
+
+
+def unwritten(names: Iterable[str]) -> list[str]:
+    """Which of these files of benchmarks/results no script in benchmarks/ writes."""
+    scripts = (path.read_text() for path in (ROOT / "benchmarks").rglob("*.py"))
+    found = re.findall(r'\b(?:save|write)\(\s*"(\w+)"|/ f"(\w+-)\{', "".join(scripts))
+    written = "|".join(name or f"{begin}.+" for name, begin in found)
+    return [name for name in names if not re.fullmatch(rf"(?:{written})\.(?:json|md)", name)]
+
+
+def test_every_result_has_a_script_that_writes_it() -> None:
+    """Catches results whose script is gone, and those that belong to another command."""
+    assert unwritten(path.name for path in (ROOT / "benchmarks/results").iterdir()) == []
+    assert unwritten(["pic.json", "compare-1-2.md", "gone.json"]) == ["gone.json"]
 
 
 def sources() -> list[str]:

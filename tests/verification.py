@@ -26,9 +26,9 @@ from miniapps.workbench.selftest.trials import ran_out_of_time
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/verification.md"
-SELFTEST = ROOT / "benchmarks/results/selftest.jsonl"
+SELFTEST = ROOT / "tests/selftest.jsonl"
 SCHEDULES = ROOT / "benchmarks/results/schedules.json"
-MUTATION = ROOT / "benchmarks/results/mutation.json"
+MUTATION = ROOT / "tests/mutation/results.json"
 ORDERING = ROOT / "docs/adversary.md"
 KILLS = ROOT / "tests/kills.json"
 FLIPS = ROOT / "benchmarks/results/flips.json"

@@ -7,6 +7,7 @@ import math
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from benchmarks.common import RESULTS, ROOT, table
@@ -17,6 +18,7 @@ from benchmarks.gpu.validation import VALIDATION
 
 PAGE = ROOT / "docs/results/README.md"
 TITLE, NEXT = "## On one GPU\n", "\n## "
+FIRST_RUNS = Path(__file__).with_name("first_runs.json")
 PUBLISHED = ROOT / "studies/published/espm2_jacobi2d_gpu.json"
 EDGE, GPUS_PER_NODE = 73728, 6  # of the published problem and machine
 EIGHT = "jacobi2d --size 8192x8192 --time-tile 1 --steps 100 --warmup 10 --pe-grid 8x1"
@@ -31,10 +33,8 @@ WIDTH = 120  # of the page
 
 def loaded() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """The last benchmark, the first runs, and the last validation."""
-    last, first = (
-        json.loads((RESULTS / f"{name}.json").read_text())["results"]
-        for name in ("gpu", "gpu_first_runs")
-    )
+    files = RESULTS / "gpu.json", FIRST_RUNS
+    last, first = (json.loads(file.read_text())["results"] for file in files)
     return last, first, json.loads(VALIDATION.read_text())
 
 

@@ -26,7 +26,7 @@ from mutation.numbers import Items, Reach
 from mutation.operators import Mutant, mutants_of
 from mutation.processes import at_once
 
-RESULT = ROOT / "benchmarks/results/test_files.json"
+RESULT = Path(__file__).with_suffix(".json")
 SOURCES = "miniapps/**/*.py", "drivers/**/*.py", "communication/**/*.py", "workbench/**/*.py"
 OF_FUNCTION = 3  # mutants of one function, at most, for a file of tests
 # In these files a mutant could delete what belongs to others, or end their processes.

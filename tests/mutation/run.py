@@ -38,7 +38,7 @@ from mutation.processes import ENDED, forked
 
 EXPLAINED = Path(__file__).with_name("explained.toml")
 KNOWN = Path(__file__).with_name("known.json")  # what the cases show
-RESULT = ROOT / "benchmarks/results/mutation.json"
+RESULT = Path(__file__).with_name("results.json")
 SLOWER, LEAST_S = 10.0, 1.0  # how much longer than the right program a mutant may take
 CHECKS, RESULTS, TESTS = "checks", "results", "tests"  # what killed a mutant
 SURVIVED, EXPLAINED_TOO = "survives", "explained"
