@@ -117,10 +117,10 @@ def in_short(loaded: dict[str, dict[str, Any]]) -> str:
         r
         for found in loaded["pic"]["balancing"].values()
         for name, r in found.items()
-        if not name.startswith("promise")
+        if not name.startswith("ideal_gain")
     ]
     starts = span(r["median_s"] for r in loaded["startup"].values())
-    gains = span(r["gain"] for r in stencil3d), span(r["share_of_promise"] for r in stencil3d)
+    gains = span(r["gain"] for r in stencil3d), span(r["fraction_achieved"] for r in stencil3d)
     best = {base: max(r[f"gain_over_{base}"] for r in pic) for base in ("none", "mpi")}
     shares = span(r["share_of_triad"] for r in sweeps)
     return f"""* **Stencils.** A sweep from memory reaches {shares} of a triad's bandwidth, which is
@@ -238,10 +238,10 @@ LAMMPS = {
 
 
 def gain_row(
-    name: str, promise: float, gain: float, share: float, rest: dict[str, float]
+    name: str, ideal: float, gain: float, share: float, rest: dict[str, float]
 ) -> list[str]:
     """A row of `GAIN_COLUMNS`."""
-    ratios = [f"{ratio:.2f}" for ratio in (promise, gain, share, rest["imbalance"])]
+    ratios = [f"{ratio:.2f}" for ratio in (ideal, gain, share, rest["imbalance"])]
     return [name, *ratios, f"{rest['migrations']:.0f}", f"{rest['balancing_s'] * 1e3:.0f}"]
 
 
@@ -249,11 +249,11 @@ def balancing(results: dict[str, Any]) -> str:
     """The gain of load balancing, and its share of the ideal gain."""
     rows = []
     for mode, entry in results.items():
-        promise = entry["promise_max_over_mean"]
+        ideal = entry["ideal_gain"]
         for name in STENCIL_BALANCERS:
             r = entry[name]
-            gain, share = r["gain"], r["share_of_promise"]
-            rows.append(gain_row(f"{mode}, {name}", promise, gain, share, r))
+            gain, share = r["gain"], r["fraction_achieved"]
+            rows.append(gain_row(f"{mode}, {name}", ideal, gain, share, r))
     return f"""## Load balancing
 
 Stencil3D of 128^3 points with the published imbalance, 2 PEs, ODF 4, 300 timed steps. Load is
@@ -307,13 +307,13 @@ def pic(results: dict[str, Any]) -> str:
     memory = [[name, f"{found:.0f}"] for name, found in results["bytes_per_particle"].items()]
     bases, gains = {"none": "charm unbalanced", "mpi": "mpi"}, []
     for (tile, found), base in itertools.product(results["balancing"].items(), bases):
-        promise = found[f"promise_max_over_mean, {base}"]
+        ideal = found[f"ideal_gain, {base}"]
         configuration = f"{tile} steps per exchange, " if tile != "1" else ""
-        for name in (name for name in found if not name.startswith("promise")):
+        for name in (name for name in found if not name.startswith("ideal_gain")):
             r = found[name]
-            gain, share = r[f"gain_over_{base}"], r[f"share_of_promise_over_{base}"]
+            gain, share = r[f"gain_over_{base}"], r[f"fraction_achieved_over_{base}"]
             gains.append(
-                gain_row(f"{configuration}{name}, over {bases[base]}", promise, gain, share, r)
+                gain_row(f"{configuration}{name}, over {bases[base]}", ideal, gain, share, r)
             )
     return f"""## PIC
 
@@ -351,10 +351,10 @@ def leanmd(results: dict[str, Any]) -> str:
     memory = [[name, f"{found:.0f}"] for name, found in results["bytes_per_atom"].items()]
     gains = []
     for cut, found in results["balancing"].items():
-        promise = found["promise_max_over_mean"]
+        ideal = found["ideal_gain"]
         for name in ("Greedy", "GreedyRefine"):
             r = found[name]
-            gains.append(gain_row(f"{cut}, {name}", promise, r["gain"], r["share_of_promise"], r))
+            gains.append(gain_row(f"{cut}, {name}", ideal, r["gain"], r["fraction_achieved"], r))
     compared = single(results["single"])
     return f"""## LeanMD
 

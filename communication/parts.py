@@ -1,6 +1,6 @@
-"""Measures on two ranks what the ways to send a message consist of; each runtime has its own ways.
+"""Measures on two ranks what the paths of a message consist of; each runtime has its own.
 
-Every way is checked before it is timed: each rank compares every byte of a message of the other.
+Every path is checked before it is timed: each rank compares every byte of a message of the other.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Parts = dict[str, dict[str, float]]  # us per message, by path and part
 
 
 @dataclass(frozen=True)
-class Way:
+class MessagePath:
     """A path: two functions, of which the second may return what was received."""
 
     send: Function
@@ -136,22 +136,22 @@ class Anatomy(ABC):
         if first is not None:
             raise WrongData(first)
 
-    def ping_pong(self, way: Way) -> PingPong:
-        """The ping-pong of a way."""
-        return PingPong(partial(self._exchanged, way), partial(self._seconds, way))
+    def ping_pong(self, path: MessagePath) -> PingPong:
+        """The ping-pong of a path."""
+        return PingPong(partial(self._exchanged, path), partial(self._seconds, path))
 
-    def _exchanged(self, way: Way) -> np.ndarray:
+    def _exchanged(self, path: MessagePath) -> np.ndarray:
         """The bytes of the other rank that come in one round trip."""
         if self.leads:
-            way.send()
-        came = way.got()
+            path.send()
+        came = path.got()
         if not self.leads:
-            way.send()
+            path.send()
         return came
 
-    def _seconds(self, way: Way, times: int) -> float:
+    def _seconds(self, path: MessagePath, times: int) -> float:
         """Seconds per message of ``times`` round trips."""
-        first, second = (way.send, way.receive) if self.leads else (way.receive, way.send)
+        first, second = (path.send, path.receive) if self.leads else (path.receive, path.send)
         begin = perf_counter()
         for _ in range(times):
             first()

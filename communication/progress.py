@@ -14,17 +14,17 @@ ALL = "waits for all ranks"
 
 
 class Progress:
-    """The progress of one rank; ``beat`` is called with the number of each part that begins."""
+    """The progress of one rank; ``heartbeat`` is called with the number of a part that begins."""
 
-    def __init__(self, beat: Callable[[int], None]) -> None:
-        self.beat = beat
+    def __init__(self, heartbeat: Callable[[int], None]) -> None:
+        self.heartbeat = heartbeat
         self.part, self.words = 0, "start"
         self.does = COMPUTES
 
     def __call__(self, part: int, words: str) -> None:
         """Report that a part begins or goes on; ``words``: which."""
         self.part, self.words = part, words
-        self.beat(part)
+        self.heartbeat(part)
 
     @contextmanager
     def doing(self, does: str) -> Iterator[None]:

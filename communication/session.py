@@ -39,7 +39,7 @@ from miniapps.communication.timing import (
 
 CHECKED = 2  # iterations of the check: one cannot show that the second sends what is new
 CHECKED_BYTES = 64 << 20  # of messages that are checked at once, each with memory of its own
-BEAT_S = 0.1  # between two reports of progress, where iterations are slow
+HEARTBEAT_S = 0.1  # between two reports of progress, where iterations are slow
 BARRIERS = 100  # that are timed, or fewer where there are fewer iterations
 
 
@@ -134,9 +134,9 @@ class Session:
     def _begin(self, doing: str) -> None:
         self.part += 1
         self.doing = doing
-        self._beat()
+        self._heartbeat()
 
-    def _beat(self) -> None:
+    def _heartbeat(self) -> None:
         self.progress(self.part, self.doing)
 
     def _iterates(self) -> str:
@@ -187,7 +187,7 @@ class Session:
                     received = received_by(actions, data)
                 self._barrier()  # until it is there where this rank was not asked
                 wrong = wrong or wrong_byte(data, received, self.world.rank, iteration)
-                self._beat()
+                self._heartbeat()
         return wrong
 
     def _agree(self, size: int, wrong: WrongByte | None) -> None:
@@ -267,12 +267,12 @@ class Session:
             functions, between = self._touched_between(actions, touch)
         elif touch is not None:
             functions = [made for action in actions for made in touch.around(action)]
-        warm = timed(functions, warmups, 1 if size > LARGE else chunk, between, self._beat)
+        warm = timed(functions, warmups, 1 if size > LARGE else chunk, between, self._heartbeat)
         if warm.mean_s > 0:
-            chunk = max(1, min(chunk, int(BEAT_S / warm.mean_s)))
+            chunk = max(1, min(chunk, int(HEARTBEAT_S / warm.mean_s)))
         self._barrier()
         begun_s = touch.spent_s if touch else 0.0
-        times = timed(functions, iterations, chunk, between, self._beat)
+        times = timed(functions, iterations, chunk, between, self._heartbeat)
         touch_s = (touch.spent_s - begun_s) / iterations if touch else 0.0
         self._barrier()
         clock_s = self._clock_cost(touch, iterations)
@@ -303,7 +303,7 @@ class Session:
         if touch is None or self.benchmark.touched_between:
             return 0.0
         begun_s = touch.spent_s
-        whole = timed(touch.alone(), iterations, CHUNK, None, self._beat)
+        whole = timed(touch.alone(), iterations, CHUNK, None, self._heartbeat)
         return whole.mean_s - (touch.spent_s - begun_s) / iterations
 
     def _overlap(
@@ -315,9 +315,9 @@ class Session:
         means = self.world.gather(pure.mean_s)
         work = Work()
         work.last(self.world.share(means and float(np.mean(means))))
-        compute = timed([work], iterations, 1, None, self._beat)
+        compute = timed([work], iterations, 1, None, self._heartbeat)
         between()
-        overall, begin_s, wait_s = overlapped(split, work, iterations, between, self._beat)
+        overall, begin_s, wait_s = overlapped(split, work, iterations, between, self._heartbeat)
         return Overlap(pure.mean_s, compute.mean_s, overall, begin_s, wait_s)
 
 

@@ -60,7 +60,7 @@ def timed(
     iterations: int,
     chunk: int,
     between: Function | None,
-    beat: Function,
+    heartbeat: Function,
 ) -> Times:
     """Time iterations, each of which calls all functions.
 
@@ -77,7 +77,7 @@ def timed(
         passed = clock() - begin
         total += passed
         each.append(passed / count)
-        beat()
+        heartbeat()
         if between is not None:
             between()
     return Times(total / max(1, iterations), np.array(each))
@@ -106,7 +106,7 @@ class Work:
 
 
 def overlapped(
-    split: Split, work: Work, iterations: int, between: Function, beat: Function
+    split: Split, work: Work, iterations: int, between: Function, heartbeat: Function
 ) -> tuple[float, float, float]:
     """Mean seconds of starting a collective, computing and waiting; and of the first and last."""
     clock = perf_counter
@@ -123,7 +123,7 @@ def overlapped(
         overall += end - begin
         begin_s += started - begin
         wait_s += end - computed
-        beat()
+        heartbeat()
         between()
     return overall / iterations, begin_s / iterations, wait_s / iterations
 

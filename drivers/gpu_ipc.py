@@ -78,13 +78,13 @@ class Loans:
         place = None if len(self.lent) == MOST_LENT else message.place()
         if place is None:
             return None
-        self.settle()
+        self.synchronize()
         self.lent.append(message)
         shape, name = message.shape, message.dtype.str.encode()
         words = place, self.borrowed, len(shape), name, *shape, *NO_AXES[len(shape) :]
         return packed(np.frombuffer(LOAN.pack(*words), LOAN_TYPE))
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         """Wait for the copies that go on. The last one ends last, as they are in one stream."""
         if self.last is not None:
             self.last.in_place()
@@ -135,7 +135,7 @@ class SharedLink(links.Link):
     def close(self) -> None:
         """End all communication; all copies from the other process have ended."""
         super().close()
-        self.loans.settle()
+        self.loans.synchronize()
 
     def _through_host(self, message: DeviceMessage) -> np.ndarray:
         """A copy of a message on the host."""

@@ -109,7 +109,7 @@ class GridProblem(BaseProblem):
         return 1 << 30
 
     def prepared(self, layout: Layout, device: str, measure: bool = False) -> Self:
-        """The problem with sweeps per exchange settled; halos come from adjacent blocks only.
+        """The problem with sweeps per exchange determined; halos come from adjacent blocks only.
 
         On a GPU they are not measured: that would open it before the run does.
         """

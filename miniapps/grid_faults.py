@@ -85,7 +85,7 @@ def heated_blocks(right: Any) -> Any:
 
 @fault(f"{BLOCK}.fill_ghosts", given=TILES | {"boundary": "periodic"})
 def no_corners(right: Any) -> Any:
-    """Ghosts are exchanged across faces only, but a time tile's second sweep needs corners."""
+    """Ghosts are exchanged across faces only, but the second sweep needs corners."""
 
     def fill_ghosts(self: Any, came: Any) -> None:
         right(self, {e: v for e, v in came.items() if sum(map(abs, e)) == 1})

@@ -206,7 +206,7 @@ def contents(option: str, path: Path, most: int) -> str:
 
 
 def require_tile(tile: int | str) -> None:
-    """Raise InputError unless a time tile is "auto" or at least 1."""
+    """Raise InputError unless a temporal-blocking depth is "auto" or at least 1."""
     fits = tile == "auto" or (isinstance(tile, int) and tile >= 1)
     require(fits, "--time-tile", tile, "must be auto or 1 or more")
 

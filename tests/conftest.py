@@ -106,13 +106,13 @@ def revalidated(report: Any, option: Callable[[str], Any]) -> Any:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Judge the skip of a test."""
+    """Make the skip of a test a failure where asked."""
     return revalidated((yield), item.config.getoption)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
-    """Judge the skip of a whole file."""
+    """Make the skip of a whole file a failure where asked."""
     return revalidated((yield), collector.config.getoption)
 
 
@@ -211,7 +211,7 @@ TRACED = {
 
 @pytest.fixture(scope="session")
 def traced_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """HDF5 files of one problem under each driver, with pictures and slices, by driver."""
+    """HDF5 files of one problem under each driver, with thumbnails and slices, by driver."""
 
     def run(folder: Path) -> None:
         for driver, words in TRACED.items():

@@ -25,7 +25,7 @@ from miniapps.workbench.study.statistics import Interval
 NUMBER = set("0123456789.-+e")
 BYTES = {"B": 1, "KiB": 1024, "MiB": 1024**2}
 NO_MARKERS = ("none", "", "_", "|")  # the last two are caps of error bars
-HOLLOW, OPEN = "#ffffff", "open"
+WHITE, OPEN = "#ffffff", "open"
 
 
 def between_trials(data: Any, *_: Any) -> Interval:
@@ -56,9 +56,9 @@ def _look_of_lines(several: list[Any]) -> tuple[str, ...]:
     marked = [line for line in several if str(line.get_marker()).lower() not in NO_MARKERS]
     joined = [line for line in several if line.get_linestyle() != "None"]
     styles = [str(line._unscaled_dash_pattern) for line in joined]
-    hollow = any(to_hex(line.get_markerfacecolor()) == HOLLOW for line in marked)
+    opened = any(to_hex(line.get_markerfacecolor()) == WHITE for line in marked)
     marker = "".join(str(line.get_marker()) for line in marked)
-    return to_hex(several[0].get_color()), marker, "".join(styles), OPEN if hollow else ""
+    return to_hex(several[0].get_color()), marker, "".join(styles), OPEN if opened else ""
 
 
 def names(axes: Any) -> dict[tuple[str, ...], str]:

@@ -125,7 +125,7 @@ def test_browser_complaints_are_seen(
     assert {complaint.split(":")[0] for complaint in complaints} == {"console", "error", "asked"}
 
 
-def test_film_options_that_make_no_sense(traced_runs: dict[str, Path], tmp_path: Path) -> None:
+def test_animation_options_that_make_no_sense(traced_runs: dict[str, Path], tmp_path: Path) -> None:
     """Catches a traceback, or an option that is silently ignored."""
     source = traced_runs["charm"]
     for words, said in (

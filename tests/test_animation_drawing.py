@@ -381,7 +381,7 @@ def test_axes_that_runs_share(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.long
-def test_lines_at_balancings() -> None:
+def test_lines_at_load_balancing_steps() -> None:
     """Catches a line in one panel only, one that is not explained, or explained without any."""
     figure = animation.animation([by_hand()])
     shapes = [(shape.x0, shape.yref.split()[0]) for shape in figure.layout.shapes]

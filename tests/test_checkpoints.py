@@ -94,7 +94,7 @@ def drawn_case(random: Random, app: str) -> list[str]:
 
 
 def any_case(random: Random, name: str) -> list[str]:
-    """Such a case, or one of two PEs; charm migrates blocks, too. And a time tile."""
+    """Such a case, or one of two PEs; charm migrates blocks, too. And temporal blocking."""
     tile = ["--time-tile", random.choice("12")] if name in TILED else []
     if random.random() < 0.6:
         return [*drawn_case(random, name if name in GRIDS else name.partition(",")[0]), *tile]

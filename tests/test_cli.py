@@ -228,7 +228,7 @@ def test_dry_run_of_mpi(capsys: pytest.CaptureFixture[str]) -> None:
     assert Path(words[0]).name == "mpiexec" and words[1:3] == ["-n", "4"]
     assert words[words.index("run") :][:2] == ["run", "jacobi2d"] and "--no-launch" in words
     assert words[words.index("--pe-grid") + 1] == "2x2"
-    assert words[words.index("--time-tile") + 1].isdigit()  # settled once, for all ranks
+    assert words[words.index("--time-tile") + 1].isdigit()  # determined once, for all ranks
 
 
 @cache

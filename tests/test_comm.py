@@ -187,13 +187,13 @@ def test_each_iteration_says_that_it_goes_on() -> None:
     def note(word: str) -> Callable[[], None]:
         return lambda: said.append(word)
 
-    timing.timed([note("call")], 3, 2, note("between"), note("beat"))
-    assert said == ["call", "call", "beat", "between", "call", "beat", "between"]
+    timing.timed([note("call")], 3, 2, note("between"), note("heartbeat"))
+    assert said == ["call", "call", "heartbeat", "between", "call", "heartbeat", "between"]
     said.clear()
     split: Any = SimpleNamespace(start=note("start"), wait=lambda _: said.append("wait"))
     work: Any = note("work")
-    timing.overlapped(split, work, 2, note("between"), note("beat"))
-    assert said == ["start", "work", "wait", "beat", "between"] * 2
+    timing.overlapped(split, work, 2, note("between"), note("heartbeat"))
+    assert said == ["start", "work", "wait", "heartbeat", "between"] * 2
 
 
 # Parsers of OMB's output, as others have written them: they skip comments, and split at spaces.

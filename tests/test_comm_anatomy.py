@@ -145,8 +145,8 @@ def measured_by_charm() -> dict[str, Any]:
 def test_a_call_that_receives_nothing_has_nothing() -> None:
     """Catches a path that passes its check by the bytes that the path before has received."""
     memory = np.arange(1, 5, dtype=np.uint8)
-    assert parts.Way(lambda: None, lambda: None, memory).got().tolist() == [0] * 4
-    assert parts.Way(lambda: None, lambda: bytearray(b"\1\2")).got().tolist() == [1, 2]
+    assert parts.MessagePath(lambda: None, lambda: None, memory).got().tolist() == [0] * 4
+    assert parts.MessagePath(lambda: None, lambda: bytearray(b"\1\2")).got().tolist() == [1, 2]
 
 
 def test_calls_of_nothing_have_a_library_of_their_own() -> None:
@@ -182,7 +182,7 @@ def test_the_text_of_charm_says_what_is_not_separated() -> None:
 @pytest.mark.launch
 @pytest.mark.usefixtures("one_launch")
 def test_parts_are_measured_under_charm(tmp_path: Path) -> None:
-    """Catches a way that is not timed, parts that do not add up, calls that were not made."""
+    """Catches a path that is not timed, parts that do not add up, calls that were not made."""
     files = ("--json", tmp_path / "one.json", "--csv", tmp_path / "one.csv")
     tiny = ("-m", "64:65536:1024", "-i", 20, "--trials", 2)
     done = support.in_process("comm", "anatomy", "--driver", "charm", *tiny, *files)

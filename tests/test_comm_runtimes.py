@@ -109,21 +109,21 @@ def test_a_tree_has_every_rank_once_and_few_levels(ranks: int, method: str) -> N
 
 def test_slow_iterations_report_their_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a benchmark that is ended as stalled because 100 of its iterations take long."""
-    now, beats = [0.0], [0]
+    now, heartbeats = [0.0], [0]
 
     def message() -> None:
         now[0] += 5
 
-    def beat(part: int) -> None:
-        beats[0] += 1
+    def heartbeat(part: int) -> None:
+        heartbeats[0] += 1
 
     place = {"rank": 0, "ranks": 2, "local_rank": 0, "barrier": lambda: None}
     world: Any = SimpleNamespace(**place, gather=lambda value: [value] * 2)
     world.actions = lambda *_: [Call(message, "both")]
     monkeypatch.setattr(timing, "perf_counter", lambda: now[0])
     settings = Settings(iterations=50, warmups=2, trials=1, no_check=True)
-    Session(world, CATALOGUE["latency"], settings, Progress(beat))._trial(1 << 20)
-    assert beats[0] == 52
+    Session(world, CATALOGUE["latency"], settings, Progress(heartbeat))._trial(1 << 20)
+    assert heartbeats[0] == 52
 
 
 @pytest.mark.parametrize(

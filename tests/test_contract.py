@@ -292,7 +292,7 @@ LASTING = [n for n in apps.names() if support.small_problem(apps.load(n)).kinds_
 
 
 def cases() -> list[tuple[str, dict[str, Any]]]:
-    """Lasting blocks of every app's tiny preset, also with time tiles or transforms if it can."""
+    """Lasting blocks of every app's tiny preset, also with temporal blocking or transforms."""
     names = LASTING
     fields = {name: apps.load(name).Problem.__dataclass_fields__ for name in names}
     return [(n, v) for n, v in itertools.product(names, VARIANTS) if set(v) <= set(fields[n])]

@@ -60,7 +60,7 @@ def test_chares_of_a_pe_tile_its_mpi_block(layout: Layout) -> None:
 
 @given(layouts())
 def test_block_extremes(layout: Layout) -> None:
-    """Catches a time tile that is checked against another block than the thinnest."""
+    """Catches a temporal-blocking depth that is checked against another block than the thinnest."""
     sizes = [[high - low for low, high in layout.bounds(index)] for index in layout.indices()]
     assert layout.thinnest() == min(map(min, sizes)) >= 1
     assert layout.block_shape() == tuple(map(max, zip(*sizes, strict=True)))

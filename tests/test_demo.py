@@ -45,7 +45,7 @@ def printed(show: Any, found: dict[Any, Any]) -> tuple[int, str]:
 
 
 def problem_of(app: str, preset: str) -> Any:
-    """The problem of a preset; no time tile is measured."""
+    """The problem of a preset; no temporal-blocking depth is measured."""
     kind = apps.load(app).Problem
     values = kind.presets[preset].items()
     return kind(**{name: value for name, value in values if name not in ("steps", "warmup")})

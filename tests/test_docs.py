@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from functools import cache
+from pathlib import Path
 
 import pytest
 import support
@@ -33,7 +34,7 @@ WRITTEN = r"benchmarks/gpu/validation\.json|benchmarks/results/gpu\.json|.*/__py
 
 # A word that is not used -> the term that is. Regular expressions, without regard to case.
 WORDS = {
-    r"promises?|share of promise": "ideal gain (max/mean), fraction achieved",
+    r"(?<!new )promises?|share of promise": "ideal gain (max/mean), fraction achieved",
     r"contests?": "pairwise comparison",
     r"hollow": "stub (driver), open (marker)",
     r"parcels?": "message view",
@@ -47,8 +48,8 @@ WORDS = {
     r"leavers?": "emigrants",
     r"go(?:es)? astray|astray": "lost",
     r"twins?": "counterpart",
-    r"alarms?|be_quiet": "error flag",
-    r"grains?": "position quantum",
+    r"(?<!signal\.)alarms?|be_quiet": "error flag",
+    r"(?<!fine_)grains?": "position quantum",
     r"oracles?": "reference implementation",
     r"stride\(step\)|BaseProblem\.stride": "steps_per_round",
     r"films?": "animation",
@@ -58,6 +59,7 @@ WORDS = {
     r"surroundings": "environment",
     r"keepers?": "snapshot writer",
     r"landed": "on_device",
+    r"settled?": "store, synchronize, determine",
     r"conduct(?:s|ed)?": "execute",
     r"(?<![/\"])pictures?": "thumbnail",
     r"stand-in driver": "stub driver",
@@ -131,13 +133,14 @@ def long_lines(text: str) -> list[str]:
 
 
 def bad_words(text: str, words: Mapping[str, str] = WORDS) -> list[str]:
-    """Words of a text that have a better term, each with that term."""
-    if not re.search(rf"(?<![\w-])(?:{'|'.join(words)})(?![\w])", text, flags=re.I):
+    """Words of a text, and parts of names, that have a better term, each with that term."""
+    whole = r"(?<![a-z0-9-])(?:{})(?![a-z0-9])"
+    if not re.search(whole.format("|".join(words)), text, flags=re.I):
         return []
     return [
         f"{match[0]}: say {term}"
         for word, term in words.items()
-        for match in re.finditer(rf"(?<![\w-])(?:{word})(?![\w])", text, flags=re.I)
+        for match in re.finditer(whole.format(word), text, flags=re.I)
     ]
 
 
@@ -361,15 +364,16 @@ def test_every_result_has_a_script_that_writes_it() -> None:
 
 
 def sources() -> list[str]:
-    """The files of all layers that hold text for readers."""
-    found = (path for layer in support.LAYERS for path in (ROOT / layer).rglob("*"))
-    kept = (path for path in found if path.suffix in (".py", ".html"))
+    """The files that hold text for readers, but this one, which names the words."""
+    folders = *support.LAYERS, "benchmarks", "tests"
+    found = (path for folder in folders for path in (ROOT / folder).rglob("*"))
+    kept = (path for path in found if path.suffix in (".py", ".html") and path != Path(__file__))
     return sorted(str(path.relative_to(ROOT)) for path in kept)
 
 
 @pytest.mark.slow
 def test_plain_words() -> None:
-    """Catches a word of this project's own where the field has a term."""
+    """Catches a word of this project's own where the field has a term, also within a name."""
     for name in (*PAGES, *sources()):
         found = bad_words((ROOT / name).read_text())
         left = [word for word in found if name in LEFT and word.endswith(f"say {LEFT[name]}")]
@@ -414,6 +418,7 @@ def test_the_checks_of_pages_can_fail(capsys: pytest.CaptureFixture[str]) -> Non
     ((arguments, line),) = examples(quoted)
     assert first_line(arguments) == "echo under mpi on 2 PEs, cpu, blocks 2x1 (ODF 1)" != line
     assert [word.split(":")[0] for word in bad_words(page)] == ["tied to cores", "verdict"]
+    assert bad_words("def _settle_all(): ...") and not bad_words("resettled, judgmental")
     assert bad_words("what each is told at both balancings", PROSE) and not bad_words("is told")
     assert long_lines("|" + COLUMNS * "x") == [] != long_lines(COLUMNS * "x" + ".")
     assert commands("one\n\n    miniapps fly \\\n      --far\n") == [["fly", "--far"]]

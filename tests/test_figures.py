@@ -83,7 +83,7 @@ def balancing() -> Canned:
     return canned
 
 
-def many_balancings() -> Canned:
+def many_load_balancing_steps() -> Canned:
     """A study of load balancing with more results than a figure of a page has room for."""
     canned = Canned("lb", app="pic")
     for odf in range(1, GAINS + 5):
@@ -93,7 +93,7 @@ def many_balancings() -> Canned:
     return canned
 
 
-def grains(sizes: int, drivers: int) -> Canned:
+def granularities(sizes: int, drivers: int) -> Canned:
     """A study of granularity; small problems take no less time, so that METG is a bound."""
     canned = Canned("granularity")
     for size in range(sizes, 0, -1):
@@ -117,9 +117,9 @@ STUDIES: dict[str, tuple[Canned, str, set[str]]] = {
     "weak": (weak(), "size 10x10 to 80x10", {"step-time", "speed-up", "efficiency", "parts"}),
     "odf": (factors_study(), "size 10x10", {"odf", "parts"}),
     "lb": (balancing(), "size", {"gain", "parts"}),
-    "many balancings": (many_balancings(), "size", {"gain", "parts"}),
-    "granularity": (grains(12, 4), "size 4096x64 to 2x64", {"granularity", "parts"}),
-    "few grains": (grains(3, 1), "size 8x64 to 2x64", {"granularity", "parts"}),
+    "many load-balancing steps": (many_load_balancing_steps(), "size", {"gain", "parts"}),
+    "granularity": (granularities(12, 4), "size 4096x64 to 2x64", {"granularity", "parts"}),
+    "few granularities": (granularities(3, 1), "size 8x64 to 2x64", {"granularity", "parts"}),
 }
 
 
@@ -335,7 +335,7 @@ def test_report_on_a_telephone(
 ) -> None:
     """Catches a page that is wider than its window, figures too small to read, broken options."""
     monkeypatch.setattr(report, "FORMATS", ("svg",))
-    report.write(grains(12, 4).write(tmp_path / "my.jsonl"), None)
+    report.write(granularities(12, 4).write(tmp_path / "my.jsonl"), None)
     page, _ = browser_page(tmp_path / "my.html")
     page.set_viewport_size({"width": 420, "height": 900})
     wider, *lines = page.evaluate(NARROW)

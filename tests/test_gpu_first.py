@@ -157,11 +157,11 @@ def test_paths_of_the_user_are_kept(first, tmp_path, monkeypatch):
     """Catches a PYTHONPATH that is overwritten, and a folder of CUDA that is not named."""
     monkeypatch.setenv("PYTHONPATH", "/own")
     monkeypatch.setenv("CUDA_HOME", "/cuda")
-    assert first.surroundings()["PYTHONPATH"] == f"{first.ROOT}:/own"
-    assert first.surroundings()["CUDA_HOME"] == "/cuda"
+    assert first.environment()["PYTHONPATH"] == f"{first.ROOT}:/own"
+    assert first.environment()["CUDA_HOME"] == "/cuda"
     monkeypatch.delenv("CUDA_HOME")
     monkeypatch.setattr(first, "CUDA_FOLDERS", ("/no/such", str(tmp_path)))
-    assert first.surroundings()["CUDA_HOME"] == str(tmp_path)
+    assert first.environment()["CUDA_HOME"] == str(tmp_path)
 
 
 def test_nothing_need_be_installed():

@@ -84,7 +84,7 @@ LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONI
 
 @pytest.mark.slow
 @pytest.mark.launch
-def test_a_run_in_surroundings_that_nobody_meant(tmp_path):
+def test_a_run_in_an_environment_that_nobody_meant(tmp_path):
     """Mistake: a run that dies of an ignored signal, or cannot make its files.
 
     Or one that cannot be ended, or that a name of a folder or of a display ends, or one with a

@@ -65,13 +65,13 @@ def solve_pic(grid: tuple[int, int], steps: int, **values: Any) -> set[str]:
 class Scattered(PicBlock):
     """Particles are hurled, and what comes is elsewhere: in all directions."""
 
-    def settle(self, left: int, came: Any) -> None:
+    def store_immigrants(self, left: int, came: Any) -> None:
         """Take in what came, in other places; hurl all."""
         size, far = self.problem.size, np.array([(-2, 0), (3, 0), (0, -2), (0, 3)])
         elsewhere = {edge: message.copy() for edge, message in came.items()}
         for message in elsewhere.values():
             message[:, :2] += 0.5 * size * np.resize(far, (len(message), 2))
-        super().settle(left, elsewhere)
+        super().store_immigrants(left, elsewhere)
         mine, count = self.particles, self.particles.count
         mine.vx[:count], mine.vy[:count] = size * np.resize(far, (count, 2)).T
 

@@ -118,7 +118,7 @@ def test_the_whole_matrix_has_been_made() -> None:
 
 
 def test_a_run_that_ends_otherwise_is_not_ok() -> None:
-    """Catches a judgement that is good whatever was found."""
+    """Catches a validation that passes whatever was found."""
     found = [
         (Case("mpi", "stepping", "kill", "PE"), 3, "miniapps: run failed: it is gone\n"),
         (Case("mpi", "stepping", "kill", "PE"), 1, "miniapps: run failed: process 7 died\n"),

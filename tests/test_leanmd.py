@@ -66,7 +66,7 @@ def begun(problem: LeanmdProblem, grid: Grid = (1, 1, 1)) -> list[Any]:
 
 
 def moved(problem: LeanmdProblem, steps: int, grid: Grid = (1, 1, 1)) -> list[Any]:
-    """The domains of a problem after some steps, which nobody judges."""
+    """The domains of a problem after some steps, which nothing validates."""
     blocks = blocks_of(problem, grid)
     engine = Engine(blocks).setup()
     for step in range(steps):

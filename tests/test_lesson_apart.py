@@ -167,13 +167,13 @@ def test_files_of_other_runs_are_left(tmp_path, isolated, nothing_left) -> None:
         while not ended.wait(0.01):
             file.touch()  # as if created now; a run beside this one may remove it
 
-    keeper = threading.Thread(target=keep)
-    keeper.start()
+    storing = threading.Thread(target=keep)
+    storing.start()
     try:
         end = run(written(tmp_path, text), Apart((), True, LIMITS))
     finally:
         ended.set()
-        keeper.join()
+        storing.join()
         file.unlink(missing_ok=True)
     assert isinstance(end, str) and said in end
 

@@ -212,7 +212,7 @@ def test_all_other_limits_are_0(app: str, values: dict[str, Any], known: set[str
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A right run, which can be judged again with other measures."""
+    """A right run, which can be validated again with other measures."""
 
     app: str
     problem: Any

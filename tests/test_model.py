@@ -604,7 +604,7 @@ def test_the_best_odf_is_the_shortest() -> None:
     ("cost", "result"), [(1e-7, predict.PAYS), (1e-1, predict.LOSES), (8e-3, predict.UNSURE)]
 )
 def test_balancing_pays_if_its_gain_is_above_one(cost: float, result: str) -> None:
-    """Catches a verdict against the interval of the gain."""
+    """Catches a result against the interval of the gain."""
     own = known(**{"balancing.Greedy": cost})
     cases = [Case("charm", 2, 8), Case("charm", 2, 8, "Greedy", 5)]
     found = predictions(own, cases, cells=(8, 8, 8), gradient=_gradient())
@@ -627,8 +627,8 @@ def test_published_tables(table: Any) -> None:
     """
     own = check.machine_of(table)
     found = check.predictions(table, table.rows(own), own)
-    judged = [one for one in found if one.row.fitted or not table.free]
-    assert judged and all(one.holds for one in judged) == (table.fails is None)
+    validated = [one for one in found if one.row.fitted or not table.free]
+    assert validated and all(one.holds for one in validated) == (table.fails is None)
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""Real launches: the same bits from every driver, decomposition, balancer and time tile.
+"""Real launches: the same bits from every driver, decomposition, balancer and blocking depth.
 
 Nothing here asks whether mpi4py or charm4py is installed: where one is missing, tests must fail.
 """
@@ -169,12 +169,12 @@ def test_charm(records: Records, run: str, problem: str) -> None:
     assert record["lb"] == [] and record["migrations"] == 0
 
 
-@pytest.mark.parametrize(("run", "problem", "balancings"), BALANCED_RUNS)
-def test_charm_with_balancing(records: Records, run: str, problem: str, balancings: int) -> None:
-    """Catches state or messages that are lost when a chare migrates, and balancings left out."""
+@pytest.mark.parametrize(("run", "problem", "times"), BALANCED_RUNS)
+def test_charm_with_balancing(records: Records, run: str, problem: str, times: int) -> None:
+    """Catches state or messages that are lost when a chare migrates, and balancing left out."""
     record = records[run]
     check_run(record, run, problem)
-    assert len(record["lb"]) == balancings
+    assert len(record["lb"]) == times
     assert record["migrations"] == sum(entry["moved"] for entry in record["lb"])
     for entry in record["lb"]:
         assert set(entry) == {"step", "moved", "imbalance_before", "imbalance_after", "seconds"} | {
@@ -323,8 +323,8 @@ def test_missing_library_fails_the_run(
 
 
 @pytest.mark.parametrize("ways", ["mpi -n 2 -- -bind-to core", "charm -n 2 -- +setcpuaffinity"])
-def test_pes_tied_to_cores_are_not_taken_for_oversubscribed(run_record: Run, ways: str) -> None:
-    """Mistake: counting cores in a process that is tied to one of them."""
+def test_pinned_pes_are_not_taken_for_oversubscribed(run_record: Run, ways: str) -> None:
+    """Mistake: counting cores in a process that is pinned to one of them."""
     cores = len(os.sched_getaffinity(0))
     record = run_record("jacobi2d", "--preset", "tiny", "--driver", *ways.split())
     assert record["host"]["cores"] == cores

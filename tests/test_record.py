@@ -117,7 +117,7 @@ def test_times_of_rounds(solved: support.Solved) -> None:
         (BALANCED, [3, 4, 5], 1),
     ],
 )
-def test_balancings_that_are_missing(
+def test_load_balancing_steps_that_are_missing(
     solved: support.Solved, own: Any, steps: list[int], missing: float | None
 ) -> None:
     """Catches a run that was to be balanced and was not, or when it was not due."""

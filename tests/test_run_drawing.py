@@ -442,7 +442,7 @@ def test_where_a_figure_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def traced(slices: Any, syncs: Any = ()) -> SavedRun:
-    """A run on one PE that ends after 8 ms and has those slices and balancings."""
+    """A run on one PE that ends after 8 ms and has those slices and load-balancing steps."""
     run = run_of([[1, 1, 1]])
     run.rows["end_s"] = [0.006, 0.007, 0.008]
     return replace(run, slices=np.array(slices, SLICE), syncs=np.array([*syncs], SYNC))

@@ -93,7 +93,7 @@ SOUND: dict[str, SavedRun] = {
 SHAPES = "timing/rounds must be (rounds, 2), timing/wall_s (rounds,)"
 TYPES = "timing/rounds must hold integers, timing/wall_s floats"
 LATE = "rounds must begin at 0 or later and have 1 step or more"
-PICTURES = "there must be a thumbnail of 2 axes for each of its steps"
+THUMBNAILS = "there must be a thumbnail of 2 axes for each of its steps"
 TIMES, SHORT, INTEGERS = np.full(3, 0.01), rounds(0, 1, 2, counts=1), np.ones((1, 2, 1), int)
 BROKEN: list[tuple[str, SavedRun]] = [
     ("the steps of all rounds must be the record's", replace(sound(), rounds=SHORT)),
@@ -131,10 +131,10 @@ BROKEN: list[tuple[str, SavedRun]] = [
     ("slices must be of a known kind", invalid(slices=changed(SLICES, "kind", len(KIND_NAMES)))),
     ("pe in timing/slices must be below 2", invalid(slices=changed(SLICES, "pe", 2))),
     ("pe in timing/balancing must be below 2", invalid(syncs=changed(SYNCS, "pe", 2))),
-    (PICTURES, invalid(thumbnail_steps=np.array([[0]]))),
-    (PICTURES, invalid(thumbnail_steps=np.array([0, 1]))),
-    (PICTURES, invalid(thumbnails=np.ones((1, 2)))),
-    (PICTURES, invalid(thumbnails=np.ones((1, 0, 1)))),
+    (THUMBNAILS, invalid(thumbnail_steps=np.array([[0]]))),
+    (THUMBNAILS, invalid(thumbnail_steps=np.array([0, 1]))),
+    (THUMBNAILS, invalid(thumbnails=np.ones((1, 2)))),
+    (THUMBNAILS, invalid(thumbnails=np.ones((1, 0, 1)))),
     ("thumbnails must have no more pixels than cells", invalid(thumbnails=np.ones((1, 5, 1)))),
     ("thumbnails must have no more pixels than cells", invalid(thumbnails=np.ones((1, 1, 4)))),
     ("thumbnails must hold floats, their steps integers", invalid(thumbnail_steps=np.zeros(1))),
@@ -236,7 +236,7 @@ def file_of(path: Path, **state: Any) -> Path:
 
 @pytest.mark.long
 def test_a_file_without_much(tmp_path: Path) -> None:
-    """Catches a final state at another step, balancings that nobody made, another quantity."""
+    """Catches a final state at another step, load balancing that was not made, another quantity."""
     run = SavedRun.read(file_of(tmp_path / "run.h5"))
     assert run.slices is None and run.syncs.shape == (0,) and not run.has_trajectory
     assert run.thumbnail_steps.tolist() == [7] and run.thumbnails.tolist() == [FIELD.tolist()]

@@ -54,7 +54,7 @@ def test_faults_of_numbers_are_those_of_the_sources() -> None:
     ],
     ids=lambda given: given.name if isinstance(given, Change) else "",
 )
-def test_a_changed_line_is_made_and_judged(change: Change, found: tuple[Any, ...]) -> None:
+def test_a_changed_line_is_made_and_tried(change: Change, found: tuple[Any, ...]) -> None:
     """Catches a fault that is not made, a survivor that counts as seen, and the reverse."""
     acted, caught, error = found
     one = in_process(get_context("fork"), change)

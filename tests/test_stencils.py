@@ -143,7 +143,7 @@ def runs(draw: st.DrawFn, app: str) -> dict[str, Any]:
 @examples(100)
 @given(data=st.data())
 def test_serial_engine_gives_the_reference(app: str, data: st.DataObject) -> None:
-    """Catches any dependence of the bits on decomposition, ODF, time tile, rounds or warm-up."""
+    """Catches any dependence of the bits on decomposition, ODF, depth, rounds or warm-up."""
     run = data.draw(runs(app))
     solved = support.solve(app, **run)
     steps = run["warmup"] + run["steps"]
@@ -408,7 +408,7 @@ def test_presets_are_problems(app: str, preset: str) -> None:
 
 @pytest.mark.parametrize("app", apps.names())
 def test_usual_presets_exist(app: str) -> None:
-    """Catches an app without the presets that the command line promises."""
+    """Catches an app without the presets that the command line offers."""
     assert {"tiny", "small", "large", "paper"} <= set(apps.load(app).Problem.presets)
 
 

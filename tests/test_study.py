@@ -73,8 +73,8 @@ def canned(monkeypatch: pytest.MonkeyPatch) -> Any:
     return replace
 
 
-def conducted(study: Study, path: Path, policy: Policy = POLICY) -> tuple[int, Campaign]:
-    """Conduct a study in this process; its status, and the campaign as it stands in the file."""
+def executed(study: Study, path: Path, policy: Policy = POLICY) -> tuple[int, Campaign]:
+    """Execute a study in this process; its status, and the campaign as it stands in the file."""
     status = runner.run_campaign(study, study.specs(), policy, path)
     return status, Campaign.read(path)
 
@@ -191,7 +191,7 @@ def test_the_steps_of_each_size_are_those_asked_for(canned, tmp_path):
     words = ("--size", "16x8", "--pes", "2", "--drivers", "mpi", "--steps", "10", "--halvings", "2")
     study = study_of("granularity", "jacobi2d", "--time-tile", "1", *words)
     canned(lambda spec: record_of(spec, 1e-2 / spec.steps))
-    status, campaign = conducted(study, path)
+    status, campaign = executed(study, path)
     assert status == VALID
     assert [run["record"]["steps"] for run in campaign.of("run") if run["trial"] == 1] == [
         10 << point for point in runner.shuffled(study.shuffle_seed, 1, 3)
@@ -225,7 +225,7 @@ def test_many_rounds_of_a_record_are_merged(canned, tmp_path):
         return record_of(spec, rounds=rounds, step_time_s=times, **more)
 
     canned(long_record)
-    status, campaign = conducted(study, tmp_path / "c.jsonl", Policy(1, None, 1, False, None))
+    status, campaign = executed(study, tmp_path / "c.jsonl", Policy(1, None, 1, False, None))
     assert status == VALID
     (run,) = campaign.of("run")
     rounds = run["record"]["rounds"]
@@ -589,13 +589,13 @@ def test_two_writers_are_refused(tmp_path):
     Writer(path, HEAD).close()
 
 
-# Conducting ---------------------------------------------------------------------------------------
+# Execution ----------------------------------------------------------------------------------------
 
 
 def test_each_trial_runs_every_point_once_in_an_order_of_its_own(tmp_path, canned):
     study = study_of("strong", "echo", "--pes", "1,2,3,4,6", "--drivers", "mpi")
     launched = canned(record_of)
-    status, campaign = conducted(study, tmp_path / "c.jsonl")
+    status, campaign = executed(study, tmp_path / "c.jsonl")
     assert status == VALID
     runs = list(campaign.of("run"))
     orders = [[run["point"] for run in runs if run["trial"] == trial] for trial in range(3)]
@@ -610,7 +610,7 @@ def test_each_trial_runs_every_point_once_in_an_order_of_its_own(tmp_path, canne
 
 def test_noise_is_sampled_before_between_and_after(tmp_path, canned):
     canned(record_of)
-    _, campaign = conducted(study_of("strong", "echo", *TINY), tmp_path / "c.jsonl")
+    _, campaign = executed(study_of("strong", "echo", *TINY), tmp_path / "c.jsonl")
     kinds = [entry["event"] for entry in campaign.events]
     assert kinds == ["start", "noise", *["run", "noise"] * 6]
     assert all(entry["seconds"] > 0 for entry in campaign.of("noise"))
@@ -620,7 +620,7 @@ def test_what_is_left_is_counted(tmp_path, canned, capsys):
     """Catches "1 runs left", and a last line that says that nothing is left."""
     canned(record_of)
     study = study_of("strong", "echo", "--preset", "tiny", "--pes", "1", "--drivers", "mpi")
-    conducted(study, tmp_path / "c.jsonl", Policy(3, None, 3, False, None))
+    executed(study, tmp_path / "c.jsonl", Policy(3, None, 3, False, None))
     first, second, last = capsys.readouterr().err.splitlines()
     assert "; 2 runs left, about" in first and "; 1 run left, about" in second
     assert last.endswith("ms per step")
@@ -629,7 +629,7 @@ def test_what_is_left_is_counted(tmp_path, canned, capsys):
 @pytest.mark.slow
 def test_runs_say_how_and_where(tmp_path):
     study = study_of("strong", "echo", "--preset", "tiny", "--pes", "2")
-    status, campaign = conducted(study, tmp_path / "c.jsonl", Policy(1, None, 1, True, None))
+    status, campaign = executed(study, tmp_path / "c.jsonl", Policy(1, None, 1, True, None))
     assert status == VALID
     runs = {run["record"]["driver"]: run for run in campaign.of("run")}
     assert runs["mpi"]["command"].startswith("mpiexec -n 2 -bind-to user:")
@@ -664,7 +664,7 @@ else:
 
 
 @pytest.mark.parametrize("driver", ["serial", "mpi", "charm"])
-def test_each_pe_is_tied_to_a_core_of_its_own_the_same_under_all_drivers(tmp_path, driver):
+def test_each_pe_is_pinned_to_a_core_of_its_own_the_same_under_all_drivers(tmp_path, driver):
     """Mistake: words that a launcher takes and ignores, or cores that are not allowed."""
     pes = min(2, environment.cores())
     (spec,) = study_of("strong", "echo", "--pes", str(pes), "--drivers", driver).specs()
@@ -730,22 +730,22 @@ def test_a_wrong_run_is_dropped_loudly_and_fails_the_study(tmp_path, canned, cap
         return record_of(spec)
 
     canned(result)
-    status, campaign = conducted(study, tmp_path / "c.jsonl")
+    status, campaign = executed(study, tmp_path / "c.jsonl")
     assert status == WRONG
     (dropped,) = campaign.of("dropped")
     assert reason.split(" was ")[0] in dropped["reason"] and dropped["final"]
     assert len(list(campaign.of("run"))) == 5
     assert f"DROPPED: {dropped['reason']}" in capfd.readouterr().err
-    assert conducted(study, tmp_path / "c.jsonl")[0] == WRONG  # and stays so
+    assert executed(study, tmp_path / "c.jsonl")[0] == WRONG  # and stays so
 
 
 def test_a_run_that_failed_is_made_again(tmp_path, canned):
     study = study_of("strong", "echo", *TINY)
     results = iter([3])
     canned(lambda spec: next(results, None) or record_of(spec))
-    status, campaign = conducted(study, tmp_path / "c.jsonl")
+    status, campaign = executed(study, tmp_path / "c.jsonl")
     assert status == WRONG and campaign.failures[0]["reason"] == "failed with status 3"
-    status, campaign = conducted(study, tmp_path / "c.jsonl")
+    status, campaign = executed(study, tmp_path / "c.jsonl")
     assert status == VALID and not campaign.failures
     assert len(campaign.completed) == len(list(campaign.of("run"))) == 6
 
@@ -755,7 +755,7 @@ def test_one_run_of_each_trial_and_point_counts(tmp_path, canned):
     path = tmp_path / "c.jsonl"
     study = study_of("strong", "echo", *TINY)
     made = canned(record_of)
-    conducted(study, path)
+    executed(study, path)
     lines = path.read_text().splitlines()
     repeated = next(line for line in lines if '"event":"run"' in line)
     path.write_text("\n".join([*lines, repeated, ""]))
@@ -768,7 +768,7 @@ def test_one_run_of_each_trial_and_point_counts(tmp_path, canned):
     path.write_text("\n".join([json.dumps(changed) if x == repeated else x for x in lines]) + "\n")
     made.clear()
     for _ in range(2):
-        status, campaign = conducted(study, path)
+        status, campaign = executed(study, path)
         assert status == VALID and not campaign.failures and len(made) == 1
         assert len(campaign.completed) == len(list(campaign.of("run"))) == 6
 
@@ -776,7 +776,7 @@ def test_one_run_of_each_trial_and_point_counts(tmp_path, canned):
 def test_different_problems_may_end_in_different_states(tmp_path, canned):
     study = study_of("weak", "echo", *TINY)
     canned(lambda spec: record_of(spec, state_hash=f"{spec.pes:064x}"))
-    assert conducted(study, tmp_path / "c.jsonl")[0] == VALID
+    assert executed(study, tmp_path / "c.jsonl")[0] == VALID
 
 
 def test_the_time_tile_is_no_other_problem(canned):
@@ -801,7 +801,7 @@ def test_a_disturbed_run_is_repeated(tmp_path, canned, monkeypatch):
     waits = iter([0.5, 0.3, 0.01, 0.0])
     canned(lambda spec: record_of(spec, **disturbance(next(waits))))
     policy = Policy(2, None, 2, False, None, max_noise=0.05)
-    status, campaign = conducted(study, tmp_path / "c.jsonl", policy)
+    status, campaign = executed(study, tmp_path / "c.jsonl", policy)
     kept = [run["record"]["disturbance"]["waited"] for run in campaign.of("run")]
     assert status == VALID and kept == [0.01, 0.0]
     reasons = [entry["reason"] for entry in campaign.of("dropped")]
@@ -817,7 +817,7 @@ def test_a_core_that_is_a_little_slower_is_not_waited_for(tmp_path, canned, monk
     monkeypatch.setattr(runner.time, "sleep", lambda seconds: pytest.fail("waits"))
     launched = canned(lambda spec: record_of(spec, **disturbance(0.01)))
     policy = Policy(2, None, 2, False, None, max_noise=0.02)
-    conducted(study, tmp_path / "c.jsonl", policy)
+    executed(study, tmp_path / "c.jsonl", policy)
     assert len(launched) == 2
 
 
@@ -846,7 +846,7 @@ def test_a_machine_that_stays_busy_is_announced(tmp_path, canned, monkeypatch):
     monkeypatch.setattr(runner, "RETRY_S", 0.0)
     launched = canned(lambda spec: record_of(spec, **disturbance(0.5)))
     policy = Policy(1, None, 1, False, None, max_noise=0.05)
-    status, campaign = conducted(study, tmp_path / "c.jsonl", policy)
+    status, campaign = executed(study, tmp_path / "c.jsonl", policy)
     assert status == VALID and len(launched) == runner.ATTEMPTS
     (line,) = provenance.disturbed_lines(campaign)
     assert "in 1 of 1 run other programs took up to 50% of a PE's time" in line
@@ -859,7 +859,7 @@ def test_until_ci_goes_on_where_intervals_are_wide(tmp_path, canned):
     values = np.random.default_rng(7).normal(1e-3, 2e-4, 100)
     times = iter(values.tolist())
     canned(lambda spec: record_of(spec, next(times) if spec.pes == 1 else 1e-3))
-    _, campaign = conducted(study, tmp_path / "c.jsonl", Policy(5, 0.05, 99, False, None))
+    _, campaign = executed(study, tmp_path / "c.jsonl", Policy(5, 0.05, 99, False, None))
     found = [[run for run in campaign.of("run") if run["point"] == point] for point in (0, 1)]
     assert len(found[1]) == 5 and 5 < len(found[0]) < 99
     count = len(found[0])
@@ -872,7 +872,7 @@ def test_until_ci_ends_at_the_most_trials_and_says_so(tmp_path, canned):
     study = study_of("strong", "echo", *TINY)
     times = iter(np.geomspace(1e-3, 1.0, 100).tolist())
     canned(lambda spec: record_of(spec, next(times)))
-    _, campaign = conducted(study, tmp_path / "c.jsonl", Policy(3, 0.01, 5, False, None))
+    _, campaign = executed(study, tmp_path / "c.jsonl", Policy(3, 0.01, 5, False, None))
     assert len(list(campaign.of("run"))) == 10
     assert sorted(validation.wide_points(campaign, 0.01)) == [0, 1]
     notes = [note for note in tables.tables(campaign)[0].notes if "wider than" in note]
@@ -890,7 +890,7 @@ def test_a_point_with_a_wrong_run_is_not_made_narrower(tmp_path, canned):
         return record_of(spec, step_s, valid=not (spec.pes == 1 and next(wrong, False)))
 
     canned(result)
-    _, campaign = conducted(study, tmp_path / "c.jsonl", Policy(3, 0.01, 9, False, None))
+    _, campaign = executed(study, tmp_path / "c.jsonl", Policy(3, 0.01, 9, False, None))
     assert len(list(campaign.of("run"))) == 5 and len(list(campaign.of("dropped"))) == 1
 
 
@@ -905,7 +905,7 @@ def test_a_point_with_a_wrong_run_is_not_made_narrower(tmp_path, canned):
 def test_a_study_is_not_resumed_elsewhere_or_otherwise(tmp_path, canned, what, line):
     path, study = tmp_path / "c.jsonl", study_of("strong", "echo", *TINY)
     canned(record_of)
-    conducted(study, path, Policy(1, None, 1, False, None))
+    executed(study, path, Policy(1, None, 1, False, None))
     text = path.read_text()
     start = next(Campaign.read(path).of("start"))
     other = {"host": {"cores": 99}, "versions": {"numpy": "1.0"}, "pinned": True}[what]
@@ -913,7 +913,7 @@ def test_a_study_is_not_resumed_elsewhere_or_otherwise(tmp_path, canned, what, l
     now = start[what] | other if isinstance(other, dict) else other
     path.write_text(text.replace(was, json.dumps(now, separators=(",", ":")), 1))
     with pytest.raises(InputError) as error:
-        conducted(study, path)
+        executed(study, path)
     assert line in str(error.value)
 
 
@@ -922,22 +922,22 @@ def test_two_studies_do_not_run_at_once(tmp_path, canned):
 
     def result(spec: Any) -> dict[str, Any]:
         with pytest.raises(InputError, match="another one is running"):
-            conducted(study, tmp_path / "other.jsonl")
+            executed(study, tmp_path / "other.jsonl")
         return record_of(spec)
 
     canned(result)
-    assert conducted(study, tmp_path / "c.jsonl")[0] == VALID
+    assert executed(study, tmp_path / "c.jsonl")[0] == VALID
 
 
 def test_more_trials_are_added_to_the_same_campaign(tmp_path, canned):
     study = study_of("strong", "echo", *TINY)
     canned(record_of)
-    conducted(study, tmp_path / "c.jsonl")
+    executed(study, tmp_path / "c.jsonl")
     before = (tmp_path / "c.jsonl").read_bytes()
     launched = canned(record_of)
-    conducted(study, tmp_path / "c.jsonl")
+    executed(study, tmp_path / "c.jsonl")
     assert not launched and (tmp_path / "c.jsonl").read_bytes() == before
-    conducted(study, tmp_path / "c.jsonl", Policy(4, None, 4, False, None))
+    executed(study, tmp_path / "c.jsonl", Policy(4, None, 4, False, None))
     assert len(launched) == 2 and (tmp_path / "c.jsonl").read_bytes().startswith(before)
 
 

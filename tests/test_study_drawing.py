@@ -127,10 +127,10 @@ def test_open_points() -> None:
     _, axes = drawing.new_figure()
     found = results(("mpi", 2, [1, 2]), ("mpi", 8, [1, 2]))
     drawing.draw_steps(axes, [2, 8], found, {"color": "red", "marker": "o"}, "mpi")
-    filled, hollow = axes.containers
-    assert (filled.get_label(), hollow.get_label()) == ("mpi", "_open")
-    assert [*filled.lines[0].get_xdata()] == [2] and [*hollow.lines[0].get_xdata()] == [8]
-    assert [one.get_linewidth() for one in hollow.lines[2]] == [0.8] and not hollow.lines[1]
+    filled, opened = axes.containers
+    assert (filled.get_label(), opened.get_label()) == ("mpi", "_open")
+    assert [*filled.lines[0].get_xdata()] == [2] and [*opened.lines[0].get_xdata()] == [8]
+    assert [one.get_linewidth() for one in opened.lines[2]] == [0.8] and not opened.lines[1]
 
 
 @pytest.mark.parametrize(
@@ -153,9 +153,9 @@ def test_legend_names_references_last() -> None:
         axes.plot([0, 1], [0, 1], label=label)
     drawing.draw_legend(figure, axes, True, [("fit", ":")])
     assert said(figure) == ["mpi", "fit", OVERSUBSCRIBED, "ideal"]
-    _, law, hollow, _ = figure.legends[0].legend_handles
+    _, law, opened, _ = figure.legends[0].legend_handles
     assert (law.get_linewidth(), law.get_linestyle()) == (0.9, ":")
-    assert (hollow.get_linestyle(), hollow.get_markerfacecolor()) == ("None", "white")
+    assert (opened.get_linestyle(), opened.get_markerfacecolor()) == ("None", "white")
 
 
 # Scaling ------------------------------------------------------------------------------------------
@@ -178,8 +178,8 @@ def test_limits_of_step_times(
     ideal = line(axes_of(figure), "ideal")
     assert (ideal.get_linewidth(), ideal.get_linestyle()) == (1, "--")
     assert said(figure) == ["mpi", "ideal"]
-    hollow = figures.step_time_figure(results(*given, ("mpi", 8, [7.0])), weak)
-    assert said(hollow) == ["mpi", OVERSUBSCRIBED, "ideal"]
+    opened = figures.step_time_figure(results(*given, ("mpi", 8, [7.0])), weak)
+    assert said(opened) == ["mpi", OVERSUBSCRIBED, "ideal"]
 
 
 def test_where_several_hosts_begin() -> None:
@@ -321,7 +321,7 @@ def test_gains_that_are_shown(most: int, kept: list[int], monkeypatch: pytest.Mo
     assert said(figure) == ["gain", "ideal gain (max/mean)", "no gain"]
 
 
-def test_grain_of_steps() -> None:
+def test_granularity_of_steps() -> None:
     """Catches limits that cut points off, and a cross that is not named, or named without one."""
     canned = Canned("granularity")
     for size, mean in ((8, 8), (4, 5), (2, 4), (1, 3.2)):

@@ -158,7 +158,7 @@ def balancing() -> Canned:
 
 
 @pytest.fixture
-def grains() -> Canned:
+def granularity() -> Canned:
     """Work halved from 8e6 to 1e6 points, steps of 8, 5, 4, 3.2 ms.
 
     Rates 1, 0.8, 0.5, 0.3125 points per ns: half of the best is left at 4 ms.
@@ -284,7 +284,7 @@ def test_weak_scaling() -> None:
     assert len(titled(found, "Final states").rows) == 2
 
 
-def test_contests_and_their_note(strong: Canned) -> None:
+def test_comparisons_and_their_note(strong: Canned) -> None:
     """Catches a ratio upside down, an effect of the wrong side, a missing note.
 
     charm against mpi on one PE: 9/8 = 1.125; all 3 x 3 pairs are slower: U = 9, effect 1, and three
@@ -496,12 +496,14 @@ def test_error_bars_reach_from_one_bound_to_the_other() -> None:
 
 
 @pytest.mark.long
-def test_many_bars_are_in_panels(grains: Canned) -> None:
+def test_many_bars_are_in_panels(granularity: Canned) -> None:
     """Catches a column of bars as high as a page, a panel of another configuration, lost points."""
     for odf in (1, 4):
         for size in range(20, 0, -1):
-            grains.point("charm", 2, trials(10 + size), odf=odf, size=[size, 1], work=size * 1e6)
-    figure = figures.figures(grains.campaign())["parts"]
+            granularity.point(
+                "charm", 2, trials(10 + size), odf=odf, size=[size, 1], work=size * 1e6
+            )
+    figure = figures.figures(granularity.campaign())["parts"]
     panels = {axes.get_title(): ticks(axes.yaxis) for axes in figure.axes}
     assert panels["mpi, 2 PEs"] == [f"size {size}x1" for size in (8, 4, 2, 1)]
     first, rest = panels["charm ODF 4, 2 PEs"], panels["charm ODF 4, 2 PEs, continued"]
@@ -739,12 +741,12 @@ def _check_figures(page: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("only_svg")
 def test_page_of_every_kind(
-    balancing: Canned, grains: Canned, tmp_path: Path, browser_page: Show
+    balancing: Canned, granularity: Canned, tmp_path: Path, browser_page: Show
 ) -> None:
     """Catches a kind of study whose page lacks its own figure, table or explanation."""
     wanted = (
         (balancing, "gain", "Gain of load balancing", "Gain, ideal gain, fraction achieved"),
-        (grains, "granularity", "Granularity", "METG(50 %)"),
+        (granularity, "granularity", "Granularity", "METG(50 %)"),
         (factors_study(), "odf", "Pairwise comparisons", "ODF"),
     )
     for canned, figure, title, term in wanted:

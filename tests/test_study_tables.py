@@ -68,7 +68,7 @@ def test_notes_of_points(kind: str, points: Points, notes: list[str]) -> None:
 
 
 def test_rounds_are_compared_with_the_coarsest_clock() -> None:
-    """Catches runs of several starts that are judged by the best clock of any.
+    """Catches runs of several starts whose noise is that of the best clock of any.
 
     A round must take a hundred ticks.
     """

@@ -48,7 +48,7 @@ def state_after(app: str, problem: Any, steps: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
-def test_pictures_of_a_field(
+def test_thumbnails_of_a_field(
     configuration: str, run_record: Callable[..., Any], tmp_path: Path
 ) -> None:
     """Catches a block that is left out or added twice, cells behind another pixel, a wrong step."""
@@ -69,21 +69,21 @@ OF_ONE_PART = [name for name in apps.names() if name != "amr"]  # amr: see check
 
 
 @pytest.mark.parametrize("words", [*OF_ONE_PART, "transpose --fft --size 7x6x5"])
-def test_the_last_picture_is_of_the_final_state(words: str, tmp_path: Path) -> None:
-    """Catches pictures of a part that blocks do not have, or that plots do not show."""
+def test_the_last_thumbnail_is_of_the_final_state(words: str, tmp_path: Path) -> None:
+    """Catches thumbnails of a part that blocks do not have, or that plots do not show."""
     app, *more = words.split()
     small = f"{app} --preset minimal --snapshot-every 1 --steps 4 --warmup 0"
     record = support.run_record(*small.split(), *more, "--output", tmp_path / "run.h5")
     with h5py.File(tmp_path / "run.h5") as file:
-        pictures = file["snapshots/thumbnail"][:]
+        thumbnails = file["snapshots/thumbnail"][:]
         final = thumbnail_of(file["state"], sides_of(extent_of(record)))
-    assert len(pictures) > 1
-    np.testing.assert_allclose(pictures[-1], final, rtol=1e-6)
+    assert len(thumbnails) > 1
+    np.testing.assert_allclose(thumbnails[-1], final, rtol=1e-6)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("driver", CONFIGURATIONS)
-def test_pictures_of_particles(driver: str, traced_runs: dict[str, Path]) -> None:
+def test_thumbnails_of_particles(driver: str, traced_runs: dict[str, Path]) -> None:
     """Catches lost particles, x and y that are swapped, and rows behind another pixel."""
     app = apps.load("pic")
     with h5py.File(traced_runs[driver]) as file:

@@ -1,4 +1,4 @@
-"""The default time tile: measured once per machine and block shape, never in the way of a run."""
+"""The default temporal-blocking depth: measured once per machine and block shape."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_nothing_is_measured_on_a_gpu(cache: Path, measured: list[tuple[int, ...
 
 
 @pytest.mark.slow
-def test_command_line_settles_the_tile_for_all(cache: Path) -> None:
+def test_command_line_determines_the_depth_for_all(cache: Path) -> None:
     """Catches "auto" in a record, or passed on to the ranks."""
     words = "jacobi2d --size 40x33 --steps 3 --driver mpi -n 2".split()
     shown = support.miniapps("run", *words, "--dry-run").stdout.split()

@@ -79,7 +79,7 @@ def test_waits_for_a_balancing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert log.tables()["balancing"].tolist() == [(3, 4, 3.0, 7.0, 2)]
 
 
-def test_what_balancings_have_brought() -> None:
+def test_what_load_balancing_steps_gain() -> None:
     """Catches the fastest PE for the slowest, rounds of another balancing, the longest wait."""
     rounds = [(0, 2), (2, 1), (3, 1), (4, 1), (5, 1)]
     compute = np.array([[8.0, 1.0, 1.0, 1.0, 3.0], [6.0, 1.0, 0.5, 1.0, 0.0]])
@@ -129,7 +129,7 @@ def test_when_a_balancing_has_paid() -> None:
         (0, None, []),
     ],
 )
-def test_when_balancings_are_due(period: int, first: int | None, due: list[int]) -> None:
+def test_when_load_balancing_steps_are_due(period: int, first: int | None, due: list[int]) -> None:
     """Catches a first balancing that comes with the period, and periods counted from step 0."""
     balancing = Balancing(None, period, first)
     assert [step for step in range(1, 14) if balancing.due(step - 1, step)] == due

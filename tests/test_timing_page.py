@@ -90,7 +90,7 @@ SAID = {  # how a sentence begins: parts of the names of the tests that find it 
     "The slices of a block": "trace::slices_are_all_of_the_computing",
     "A slice occupies about 200 bytes": "timing_page::memory_of_slices",
     "Without `--trace`, the cost": REASON,
-    "The time of each load-balancing step": f"{LAUNCHED} {PES} trace::balancings_are_in_the_file",
+    "The time of each load-balancing step": f"{LAUNCHED} {PES} trace::load_balancing_is_stored",
 }
 
 

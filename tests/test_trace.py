@@ -138,11 +138,11 @@ def test_what_computes_is_no_packing(
     assert_computing(app, support.small_problem(apps.load(app), **values), spans)
 
 
-def test_judging_is_no_packing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checking_is_no_packing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches an echo whose looking at messages counts as packing the next ones."""
     spans: list[tuple[float, float]] = []
-    judge = Slowed(SimpleNamespace(is_wrong=EchoBlock.is_wrong), "is_wrong", spans)
-    monkeypatch.setattr(EchoBlock, "is_wrong", lambda self, *both: judge.is_wrong(*both))
+    check = Slowed(SimpleNamespace(is_wrong=EchoBlock.is_wrong), "is_wrong", spans)
+    monkeypatch.setattr(EchoBlock, "is_wrong", lambda self, *both: check.is_wrong(*both))
     assert_computing("echo", support.small_problem(apps.load("echo")), spans)
 
 
@@ -198,7 +198,7 @@ def test_slices_are_all_of_the_computing(traced_runs: dict[str, Path], driver: s
         assert list(file["timing/slices"].attrs["kinds"]) == ["compute", "pack"]
 
 
-def test_balancings_are_in_the_file(traced_runs: dict[str, Path]) -> None:
+def test_load_balancing_is_stored(traced_runs: dict[str, Path]) -> None:
     """Catches a balancing that is not written, on another clock, or moves that nobody saw."""
     run = SavedRun.read(traced_runs["charm"])
     moved = {entry["step"]: entry["moved"] for entry in run.record["lb"]}

@@ -165,8 +165,8 @@ def test_noise_is_compared_with_the_quietest() -> None:
     seconds = [0.2, 0.1, 0.4]
     campaign = Campaign({}, [{"event": "noise", "seconds": one} for one in seconds])
     quiet = {"oversubscribed": False, "disturbance": {"waited": 0.01, "steal": 0.0}}
-    judged = [runner._disturbance(campaign, quiet, after_s, 0.05) for after_s in (0.12, 0.13)]
-    assert judged == [None, "disturbed: a fixed piece of work took 30% longer"]
+    found = [runner._disturbance(campaign, quiet, after_s, 0.05) for after_s in (0.12, 0.13)]
+    assert found == [None, "disturbed: a fixed piece of work took 30% longer"]
     said = str(noise.Noise.of([0.25, 0.125, 0.25]))
     assert "a fixed 250.0 ms of work, timed 3 times, varied by 40.0% (slowest +0.0%)" in said
 
@@ -295,10 +295,10 @@ def test_times_of_the_parts_of_a_message(monkeypatch: pytest.MonkeyPatch) -> Non
         calls[name] += 1
 
     monkeypatch.setattr(parts, "perf_counter", lambda: now[0])
-    way = parts.Way(lambda: longer("send", 3.0), lambda: longer("receive", 5.0))
+    path = parts.MessagePath(lambda: longer("send", 3.0), lambda: longer("receive", 5.0))
     rank: Any = SimpleNamespace(leads=True)
     later_s = LATER_S * 3.5  # of the mean of eight calls
-    assert parts.Anatomy._seconds(rank, way, 8) == (3.0 + 5.0) / 2 + later_s
+    assert parts.Anatomy._seconds(rank, path, 8) == (3.0 + 5.0) / 2 + later_s
     assert parts.repeated(lambda: longer("alone", 2.0), 8) == 2.0 + later_s
     monkeypatch.setattr(parts, "calls_of", lambda nbytes: 8)
     assert parts.fastest(lambda: longer("loop", 1.0), 16) == 1e6 * (1.0 + later_s)

@@ -117,7 +117,7 @@ def add_verify(commands: Any, arguments: Sequence[str]) -> None:
     )
     parser.set_defaults(starts_runs=True)
     parser.add_argument("apps", nargs="*", metavar="APP", help="default: all")
-    parser.add_argument("--full", action="store_true", help="every balancer with every time tile")
+    parser.add_argument("--full", action="store_true", help="every balancer with every --time-tile")
     help = "gpu: all on a GPU, held against a run on the CPU"
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help=help)
 

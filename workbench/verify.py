@@ -1,4 +1,4 @@
-"""``miniapps verify``: the same bits from every driver, decomposition, balancer and time tile.
+"""``miniapps verify``: the same bits from every driver, decomposition, balancer and blocking depth.
 
 So are those of a run that goes on from a checkpoint, on other blocks than those that wrote it.
 

@@ -21,7 +21,7 @@ from miniapps.workbench.show.plots import COLOURS
 TARGET = ROOT / "docs/figures/leanmd.png"
 LATTICE = "12x12x12"
 MELT: list[object] = ["leanmd", "--lattice", LATTICE, "--shift"]
-SETTLED = 50  # steps, after which energies change little
+EQUILIBRATED = 50  # steps, after which energies change little
 FRAMES, BETWEEN = 20, 50
 LETTERS = 120  # of a line of the title
 FARTHEST, BINS = 4.0, 160  # of g(r), sigma
@@ -49,7 +49,7 @@ def radial_distribution(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 def draw_energy(axes: Any, thermo: list[dict[str, Any]]) -> None:
     """Plot kinetic, potential and total energy per atom, minus their means of the second half."""
-    thermo = [row for row in thermo if row["step"] >= SETTLED]
+    thermo = [row for row in thermo if row["step"] >= EQUILIBRATED]
     steps = [row["step"] for row in thermo]
     for name, colour in zip(("kinetic", "potential", "total"), COLOURS, strict=False):
         values = np.array([row[name] for row in thermo])

@@ -104,17 +104,17 @@ def balancing(tile: int) -> dict[str, Any]:
                 EARLY,
             ]
     runs = interleaved(configurations, TRIALS)
-    promise = {name: [record["imbalance"] for record in runs[name]] for name in ("mpi", "none")}
+    ideal = {name: [record["imbalance"] for record in runs[name]] for name in ("mpi", "none")}
     results: dict[str, Any] = {
-        f"promise_max_over_mean, {name}": median(found) for name, found in promise.items()
+        f"ideal_gain, {name}": median(found) for name, found in ideal.items()
     }
-    for name in (name for name in configurations if name not in promise):
+    for name in (name for name in configurations if name not in ideal):
         entry: dict[str, float] = {}
         for base in ("mpi", "none"):
-            pairs = zip(runs[base], runs[name], promise[base], strict=True)
-            gains = [(off["wall_s"] / on["wall_s"], promised) for off, on, promised in pairs]
+            pairs = zip(runs[base], runs[name], ideal[base], strict=True)
+            gains = [(off["wall_s"] / on["wall_s"], most) for off, on, most in pairs]
             entry[f"gain_over_{base}"] = median(gain for gain, _ in gains)
-            entry[f"share_of_promise_over_{base}"] = median(g / p for g, p in gains)
+            entry[f"fraction_achieved_over_{base}"] = median(g / p for g, p in gains)
         entry["imbalance"] = median(record["imbalance"] for record in runs[name])
         entry["migrations"] = median(record["migrations"] for record in runs[name])
         seconds = [sum(lb["seconds"] for lb in record["lb"]) for record in runs[name]]

@@ -50,13 +50,13 @@ class Timed(NamedTuple):
 
     call: Callable[[], Any]
     group: int = GROUP
-    settle: Callable[[], Any] = lambda: None
+    synchronize: Callable[[], Any] = lambda: None
 
 
 def calls(gpu: Any) -> Iterator[tuple[str, Timed]]:
     """The calls to be timed, by name, with what they need around them; ``gpu``: a `Gpu`."""
     toolkit, stream = gpu.backend.toolkit, gpu.stream
-    timed = partial(Timed, settle=stream.synchronize)
+    timed = partial(Timed, synchronize=stream.synchronize)
     yield NOTHING, Timed(toolkit.driver.driver.cuCtxGetCurrent)
     yield SWITCH, Timed(partial(switched, stream.queue))
     yield from launches(stream, timed)
@@ -114,7 +114,7 @@ def events(driver: Any, stream: Any, timed: Callable[..., Timed]) -> Iterator[tu
     yield "event, wait on the host once reached", Timed(partial(cuda.cuEventSynchronize, last))
     other = stream.toolkit.stream()
     waiting = partial(cuda.cuStreamWaitEvent, other.handle, last, 0)
-    yield "stream, wait for an event", Timed(waiting, settle=other.synchronize)
+    yield "stream, wait for an event", Timed(waiting, synchronize=other.synchronize)
     stream.toolkit.idle.append(other)
     for event in made:
         checked(cuda.cuEventDestroy(event))
@@ -144,7 +144,7 @@ def cost(timed: Timed, groups: int) -> dict[str, float]:
     """Microseconds of one call: median, tenth and ninetieth percentile over groups of calls."""
     seconds = []
     for _ in range(groups):
-        timed.settle()
+        timed.synchronize()
         before = perf_counter()
         for _ in range(timed.group):
             timed.call()

@@ -163,7 +163,7 @@ class Step(NamedTuple):
     name: str
     command: list[str]
     limit_s: float
-    judge: Callable[[Done, Findings], str | None]
+    validate: Callable[[Done, Findings], str | None]
     shares: bool = False  # whether others of this kind may run at the same time
 
 
@@ -178,12 +178,12 @@ def steps(python: str, sanitizer: str | None, cores: int) -> Iterator[Step]:
     pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--require-gpu"]
     miniapps = [python, "-m", "miniapps.workbench.cli", "run"]
     sanitized = {step.name: step for step in _sanitizer_steps(miniapps, sanitizer)}
-    yield Step("first tests", [*pytest, "--maxfail", "3", FIRST_FILE], RUN_S, judge_first_tests)
+    yield Step("first tests", [*pytest, "--maxfail", "3", FIRST_FILE], RUN_S, validate_first_tests)
     name = next(iter(WATCHED))
     small = [*miniapps, name, "--preset", SMALL, *WATCHED[name].split(), "--device", "gpu"]
-    yield Step("first run", [*small, "--json", "-"], RUN_S, judge_first_run)
+    yield Step("first run", [*small, "--json", "-"], RUN_S, validate_first_run)
     yield sanitized.pop(f"memcheck {name}")
-    yield Step("tests", [*pytest, *in_parallel(cores), "tests/gpu"], TESTS_S, judge_tests)
+    yield Step("tests", [*pytest, *in_parallel(cores), "tests/gpu"], TESTS_S, validate_tests)
     left = {step.name: step for step in _large_runs(miniapps, cores)} | sanitized
     for app in [name for name, case in CASES.items() if case.configurations == USUAL]:
         for early in (f"{app} cpu", f"{app} serial", f"memcheck {app}", f"racecheck {app}"):
@@ -227,26 +227,26 @@ def _sanitizer_steps(miniapps: list[str], sanitizer: str | None) -> Iterator[Ste
 def _run_step(name: str, how: str, command: list[str]) -> Step:
     """A run of a case; ``how``: its configuration, or cpu."""
 
-    def judge(done: Done, findings: Findings) -> str | None:
-        return judge_run(done, findings, name, how)
+    def validate(done: Done, findings: Findings) -> str | None:
+        return validate_run(done, findings, name, how)
 
-    return Step(f"{name} {how}", command, RUN_S, judge)
+    return Step(f"{name} {how}", command, RUN_S, validate)
 
 
 def _sanitizer_step(name: str, command: list[str], there: bool) -> Step:
     """A small run under a sanitizer."""
 
-    def judge(done: Done, findings: Findings) -> str | None:
+    def validate(done: Done, findings: Findings) -> str | None:
         summary = re.search(r"SUMMARY: (.*)", done.stdout + done.stderr)
         clean = done.status == 0 and summary is not None and summary[1].startswith("0 ")
         said = summary[1].strip() if summary else how_ended(done)
         findings.sanitizer[name] = said if there else f"{SANITIZER} not found"
         return None if clean else findings.sanitizer[name]
 
-    return Step(name, command, SANITIZER_S, judge, shares=True)
+    return Step(name, command, SANITIZER_S, validate, shares=True)
 
 
-def judge_tests(done: Done, findings: Findings) -> str | None:
+def validate_tests(done: Done, findings: Findings) -> str | None:
     """Store the counts of tests; an error line unless all passed and there was at least one."""
     last = done.stdout.strip().splitlines()[-1:] or [""]
     findings.tests = {what: int(n) for n, what in re.findall(r"(\d+) ([a-z]+)", last[0])}
@@ -256,12 +256,12 @@ def judge_tests(done: Done, findings: Findings) -> str | None:
     return how_ended(done)
 
 
-def judge_first_tests(done: Done, findings: Findings) -> str | None:
+def validate_first_tests(done: Done, findings: Findings) -> str | None:
     """The same, without storing the counts: all tests run later."""
-    return judge_tests(done, Findings())
+    return validate_tests(done, Findings())
 
 
-def judge_first_run(done: Done, findings: Findings) -> str | None:
+def validate_first_run(done: Done, findings: Findings) -> str | None:
     """An error line unless the run is valid and ran on the GPU; its rate says nothing."""
     return wrong_with(done, "gpu")
 
@@ -281,7 +281,7 @@ def wrong_with(done: Done, device: str) -> str | None:
 KEPT = ("valid", "state_hash", "rate", "oversubscribed", "migrations", "transport")
 
 
-def judge_run(done: Done, findings: Findings, name: str, how: str) -> str | None:
+def validate_run(done: Done, findings: Findings, name: str, how: str) -> str | None:
     """Store a run; an error line unless it is valid, on its device, in the reference's state."""
     wrong = wrong_with(done, "cpu" if how == "cpu" else "gpu")
     if wrong is not None:
@@ -329,7 +329,7 @@ def check(
         if left > 0:
             say(f"[{clock() - begin:4.0f} s] {', '.join(step.name for step in batch)} ...")
         for step, done in zip(batch, run_together(batch, run, left), strict=True):
-            wrong = step.judge(done, findings) if left > 0 else NO_TIME
+            wrong = step.validate(done, findings) if left > 0 else NO_TIME
             if done.status is None and 0 < left < step.limit_s:
                 wrong = CUT_OFF
             if wrong:
@@ -360,11 +360,11 @@ def run_together(batch: list[Step], run: Runner, left: float) -> list[Done]:
 
 def execute(command: list[str], limit_s: float) -> Done:
     """Run a command in the project's folder; at the time limit its process group is killed."""
-    surroundings = os.environ | {"PYTHONPATH": with_root(os.environ.get("PYTHONPATH"))}
+    environment = os.environ | {"PYTHONPATH": with_root(os.environ.get("PYTHONPATH"))}
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     try:
         process = subprocess.Popen(
-            command, cwd=ROOT, env=surroundings, start_new_session=True, **pipes
+            command, cwd=ROOT, env=environment, start_new_session=True, **pipes
         )
     except OSError as error:
         return Done(127, "", str(error))
@@ -413,13 +413,13 @@ def versions() -> dict[str, str]:
     return found
 
 
-def document(surroundings: dict[str, Any], found: Findings, ended: bool) -> dict[str, Any]:
+def document(environment: dict[str, Any], found: Findings, ended: bool) -> dict[str, Any]:
     """The stored results of a validation; one that has not ended has not passed."""
     failures = [f"{step}: {wrong}" for step, wrong in found.failures.items()]
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "revision": revision(),
-        **surroundings,
+        **environment,
         "passed": ended and not failures,
         "failures": failures if ended else [*failures, UNFINISHED],
         "tests": found.tests,

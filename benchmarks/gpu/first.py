@@ -94,7 +94,7 @@ def say(text: str) -> None:
 # Packages ----------------------------------------------------------------------------------------
 
 
-def surroundings() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """The environment of parts: this project is found, and CUDA's folder is named.
 
     Parts share the kernels that they have compiled.
@@ -113,7 +113,7 @@ def asked(python: str, program: str) -> subprocess.CompletedProcess[str]:
     """What a program of one line prints."""
     command = [python, "-c", program]
     return subprocess.run(
-        command, cwd=ROOT, env=surroundings(), capture_output=True, text=True, check=False
+        command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
     )
 
 
@@ -180,7 +180,7 @@ def run(python: str, name: str, left_s: float, out: Path | None) -> int:
     process = subprocess.Popen(
         command,
         cwd=ROOT,
-        env=surroundings(),
+        env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

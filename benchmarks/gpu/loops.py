@@ -22,7 +22,11 @@ sys.path.append(str(Path(__file__).parents[2] / "tests"))
 import gpu_budget  # noqa: E402
 
 BRANCH, SHORTEST = 0x147, 4  # an instruction; loops are longer
-REGISTERS, WARPS, GRAIN = 65536, 64, 256  # of a multiprocessor; registers that a warp gets at once
+REGISTERS, WARPS, UNIT = (
+    65536,
+    64,
+    256,
+)  # of a multiprocessor; registers that a warp gets at once
 SLOW = range(0x100, 0x113)  # conversions between kinds of numbers, reciprocals and roots
 UNITS = {
     "float64": [0x28, 0x29, 0x2A, 0x2B],
@@ -62,7 +66,7 @@ def described(operations: list[int]) -> str:
 
 def warps(registers: int, threads: int) -> int:
     """How many warps of thread blocks fit into a multiprocessor's registers."""
-    of_a_warp = -(-32 * registers // GRAIN) * GRAIN
+    of_a_warp = -(-32 * registers // UNIT) * UNIT
     return min(REGISTERS // of_a_warp // (threads // 32) * (threads // 32), WARPS)
 
 

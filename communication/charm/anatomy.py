@@ -38,10 +38,10 @@ from miniapps.communication.parts import (
     LOOPS,
     US,
     Anatomy,
+    MessagePath,
     Parts,
     PingPong,
     Seconds,
-    Way,
     calls_of,
     fastest,
     fastest_loop,
@@ -107,7 +107,7 @@ class CharmAnatomy(Anatomy):
             (PROXY, True, PROXY_PICKLED),
         ):
             made: Line = Listed(self.lines[line]) if pickled else self.lines[line]
-            found[name] = self.ping_pong(Way(partial(made.send, data), made.recv))
+            found[name] = self.ping_pong(MessagePath(partial(made.send, data), made.recv))
         return found
 
     def alone(self, data: np.ndarray) -> Parts:
@@ -136,12 +136,12 @@ class CharmAnatomy(Anatomy):
         """Microseconds of what a PE does for a message to itself, by side and trial."""
         found: dict[str, list[float]] = {name: [] for name in RUNTIME.sides}
         count = calls_of(data.nbytes)
-        ways = (data, (SENT, TAKEN)), ([data], (SENT_PICKLED, TAKEN_PICKLED))
+        paths = (data, (SENT, TAKEN)), ([data], (SENT_PICKLED, TAKEN_PICKLED))
         with ExitStack() as stack:
             core = Sides(self.pe, self.pe.thisIndex)
             stack.callback(core.close)
             for _ in range(self.settings.trials):
-                for given, sides in ways:
+                for given, sides in paths:
                     make = partial(packed, (0, 0, given))
                     loops = [core.each(make, count) for _ in range(LOOPS)]
                     for side, seconds in zip(sides, zip(*loops, strict=True), strict=True):

@@ -21,7 +21,7 @@ from mpi4py.util import pkl5
 from miniapps.communication.anatomy import BUFFERS, COPIES, HEADER, PICKLING, PYTHON
 from miniapps.communication.mpi import ARRAY, IN_BAND, LINK, OUT_OF_BAND, RUNTIME, SPEC, C
 from miniapps.communication.mpi.in_c import InC, compiled
-from miniapps.communication.parts import Anatomy, Parts, PingPong, Way, fastest
+from miniapps.communication.parts import Anatomy, MessagePath, Parts, PingPong, fastest
 from miniapps.communication.progress import Progress
 from miniapps.communication.settings import Settings
 from miniapps.contract import Peer
@@ -69,9 +69,9 @@ class MPIAnatomy(Anatomy):
 
     def ping_pongs(self, data: np.ndarray, stack: ExitStack) -> dict[str, PingPong]:
         """All paths for an array of bytes; the one in C only if it was compiled."""
-        ways, link = self.ways(data)
+        paths, link = self.paths(data)
         stack.callback(link.close)
-        found = {name: self.ping_pong(way) for name, way in ways.items()}
+        found = {name: self.ping_pong(path) for name, path in paths.items()}
         if self.in_c is not None:
             came = np.zeros_like(data)
             seconds = partial(self.in_c.seconds, data, came, self.leads)
@@ -83,30 +83,32 @@ class MPIAnatomy(Anatomy):
             found[C] = PingPong(exchange, seconds)
         return found
 
-    def ways(self, data: np.ndarray) -> tuple[dict[str, Way], Link]:
+    def paths(self, data: np.ndarray) -> tuple[dict[str, MessagePath], Link]:
         """All paths but C for an array of bytes, and the link that one of them uses."""
         comm, other, came = self.comm, self.other, np.empty_like(data)
         link = Link(comm, (0,), Peer("block", (other,), (0,)), other)
         message = packed(data)
-        ways = {
-            SPEC: Way(
+        paths = {
+            SPEC: MessagePath(
                 partial(comm.Send, [data, MPI.BYTE], other, TAG),
                 partial(comm.Recv, [came, MPI.BYTE], other, TAG),
                 came,
             ),
-            ARRAY: Way(
+            ARRAY: MessagePath(
                 partial(comm.Send, data, other, TAG), partial(comm.Recv, came, other, TAG), came
             ),
-            IN_BAND: Way(
+            IN_BAND: MessagePath(
                 partial(comm.send, data, other, TAG), partial(comm.recv, None, other, TAG)
             ),
-            OUT_OF_BAND: Way(
+            OUT_OF_BAND: MessagePath(
                 partial(self.objects.send, data, other, TAG),
                 partial(self.objects.recv, None, other, TAG),
             ),
-            LINK: Way(partial(link.send, 0, PHASE, message), partial(link.receive, 0, PHASE)),
+            LINK: MessagePath(
+                partial(link.send, 0, PHASE, message), partial(link.receive, 0, PHASE)
+            ),
         }
-        return ways, link
+        return paths, link
 
     def alone(self, data: np.ndarray) -> Parts:
         """Microseconds of the parts of each path but C, of a send and a receive together."""

@@ -83,7 +83,7 @@ def _execute(job: Job[CharmOptions], watcher: Watcher, earlier: list[Any]) -> Ou
         blocks.ckDoneInserting()
     # No steps: returns once all chares have been created.
     _advance(arrays, Segment(SETUP, SETUP, SETUP))
-    pes.settle(awaitable=True).get()
+    pes.store_placement(awaitable=True).get()
     charm.thisProxy.LBTurnInstrumentOff(awaitable=True).get()
     _advance(arrays, job.setup())
     if job.resumed is not None:

@@ -124,7 +124,7 @@ class PE(Chare):
         self.arrays = arrays
         self.here = {kind: charm.arrays[array.aid] for kind, array in arrays.items()}
 
-    def settle(self) -> None:
+    def store_placement(self) -> None:
         """Store the PE of each block after creation, which is the one of the layout."""
         layout = self.job.layout
         self.where = np.array([layout.home(*place) for place in layout.numbers])

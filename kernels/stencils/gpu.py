@@ -17,7 +17,7 @@ MOST = 2**31 - 1024  # cells along an axis: coordinates are int32, those of idle
 def check_sizes(array: Array) -> None:
     """Raise ValueError for an array with more cells along an axis than int32 can count."""
     if max(array.shape) > MOST:
-        raise ValueError(f"a GPU's time tiles need at most {MOST} cells per axis: {array.shape}")
+        raise ValueError(f"at most {MOST} cells per axis on a GPU: {array.shape}")
 
 
 @lru_cache(1024)

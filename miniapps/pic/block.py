@@ -126,7 +126,7 @@ class PicBlock(KernelUser[PicKernels]):
         left = self.count_leaving()
         yield Post("particles", self.pack(left))
         came = yield Collect("particles", tuple(self.sources))
-        self.settle(left, self.device.received(came))
+        self.store_immigrants(left, self.device.received(came))
         self.time += count
         return False
 
@@ -234,7 +234,7 @@ class PicBlock(KernelUser[PicKernels]):
             self.kernels.pack(left, mine.gaps, mine.owners, mine.counters, mine.arrays, messages)
         return messages
 
-    def settle(self, left: int, came: Mapping[Edge, Any]) -> None:
+    def store_immigrants(self, left: int, came: Mapping[Edge, Any]) -> None:
         """Store immigrants in the gaps of emigrants, and close the remaining gaps."""
         free = left
         for edge, message in came.items():

@@ -161,28 +161,28 @@ def swapped_axes(right: Any) -> Any:
     return push
 
 
-@fault(f"{BLOCK}.settle")
+@fault(f"{BLOCK}.store_immigrants")
 def hurled(right: Any) -> Any:
     """One particle in each block goes back by more than the grid is wide."""
 
-    def settle(self: Any, left: int, came: Any) -> None:
+    def store_immigrants(self: Any, left: int, came: Any) -> None:
         right(self, left, came)
         if self.time == MISTAKE_AT and self.particles.count:
             self.particles.vx[0] = -1.5 * self.problem.size
 
-    return settle
+    return store_immigrants
 
 
-@fault(f"{BLOCK}.settle")
+@fault(f"{BLOCK}.store_immigrants")
 def nan_position(right: Any) -> Any:
     """One particle's position is no number."""
 
-    def settle(self: Any, left: int, came: Any) -> None:
+    def store_immigrants(self: Any, left: int, came: Any) -> None:
         right(self, left, came)
         if self.time == MISTAKE_AT and self.particles.count:
             self.particles.y[0] = np.nan
 
-    return settle
+    return store_immigrants
 
 
 # Particles on their way --------------------------------------------------------------------------
@@ -197,23 +197,23 @@ def arrivals(block: Any, came: Any) -> list[Any]:
     return edges if late else []
 
 
-@fault(f"{BLOCK}.settle")
+@fault(f"{BLOCK}.store_immigrants")
 def lost_particle(right: Any) -> Any:
     """One block loses a particle of a message."""
 
-    def settle(self: Any, left: int, came: Any) -> None:
+    def store_immigrants(self: Any, left: int, came: Any) -> None:
         for edge in arrivals(self, came)[:1]:
             came = dict(came) | {edge: came[edge][1:]}
         right(self, left, came)
 
-    return settle
+    return store_immigrants
 
 
-@fault(f"{BLOCK}.settle", f"{BLOCK}.measure")
+@fault(f"{BLOCK}.store_immigrants", f"{BLOCK}.measure")
 def lost_but_counted(right: Any) -> Any:
     """Every block loses a particle, and its sums of ids are of those that should be there."""
 
-    def settle(self: Any, left: int, came: Any) -> None:
+    def store_immigrants(self: Any, left: int, came: Any) -> None:
         right(self, left, came)
         if self.time == MISTAKE_AT and self.particles.count:
             self.particles.count -= 1
@@ -227,44 +227,44 @@ def lost_but_counted(right: Any) -> Any:
             measures["ids"] = type(measures["ids"])(op, sums + one)
         return measures
 
-    return {"settle": settle, "measure": measure}[right.__name__]
+    return {"store_immigrants": store_immigrants, "measure": measure}[right.__name__]
 
 
-@fault(f"{BLOCK}.settle")
+@fault(f"{BLOCK}.store_immigrants")
 def doubled_particle(right: Any) -> Any:
     """One block takes in a particle twice."""
 
-    def settle(self: Any, left: int, came: Any) -> None:
+    def store_immigrants(self: Any, left: int, came: Any) -> None:
         for edge in arrivals(self, came)[:1]:
             came = dict(came) | {edge: np.concatenate([came[edge], came[edge][:1]])}
         right(self, left, came)
 
-    return settle
+    return store_immigrants
 
 
-@fault(f"{BLOCK}.settle")
+@fault(f"{BLOCK}.store_immigrants")
 def lost_and_doubled(right: Any) -> Any:
     """Three ids are put in the place of three others of the same sum: 1, 4, 4 for 2, 3, 4."""
 
-    def settle(self: Any, left: int, came: Any) -> None:
+    def store_immigrants(self: Any, left: int, came: Any) -> None:
         right(self, left, came)
         ids = self.particles.ids[: self.particles.count]
         ids[ids == 2], ids[ids == 3] = 1, 4
 
-    return settle
+    return store_immigrants
 
 
-@fault(f"{BLOCK}.settle")
+@fault(f"{BLOCK}.store_immigrants")
 def swapped_ids(right: Any) -> Any:
     """Two particles of a block take each other's id, and nothing else."""
 
-    def settle(self: Any, left: int, came: Any) -> None:
+    def store_immigrants(self: Any, left: int, came: Any) -> None:
         right(self, left, came)
         if self.time == MISTAKE_AT and self.particles.count > 1:
             ids = self.particles.ids
             ids[0], ids[1] = ids[1], ids[0]
 
-    return settle
+    return store_immigrants
 
 
 @fault(f"{BLOCK}.pack")

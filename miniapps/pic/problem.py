@@ -204,7 +204,7 @@ class PicProblem(BaseProblem):
         return (2 * k + 1) / (2 * (0.5 / r) / r**2)
 
     def prepared(self, layout: Layout, device: str, measure: bool = False) -> Self:
-        """The problem with its time tile set, if its particles can move on these blocks.
+        """The problem with its steps per exchange set, if particles can move on these blocks.
 
         Raises InputError unless blocks are at least 2k cells wide and abs(m) high, or if in one
         round particles would move farther than to the next block.

@@ -532,7 +532,7 @@ def test_arrivals_that_do_not_belong_here_are_named() -> None:
     row = np.zeros((1, 8))
     row[0, :2], row[:, 5:6].view(np.int64)[:] = (17.5, 3.25), 77
     edge = next(iter(block.sources))
-    block.settle(0, block.device.received({edge: row}))
+    block.store_immigrants(0, block.device.received({edge: row}))
     block.time += 1
     message = rf"step 1: particle 77 at \(17\.5, 3\.25\) came by edge \({edge[0]}, {edge[1]}\)"
     with pytest.raises(MessageError, match=message):

@@ -209,7 +209,7 @@ def arrival_before_a_migration() -> Written:
         came = {edge: rows.copy() for edge in block.sources}
         list(came.values())[1][1, 0] += 11 * wrong
         try:
-            block.settle(0, came)
+            block.store_immigrants(0, came)
             found.append(pickle.loads(pickle.dumps(block)).particles.count)
         except MessageError as error:
             found.append(str(error))

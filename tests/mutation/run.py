@@ -183,32 +183,32 @@ def tried(file: str, options: Any) -> int:
     every = chosen_of(file, options)
     if not every:
         return 0
-    trials, verdicts = Trials(file), Verdicts(file, options)
+    trials, outcomes = Trials(file), Outcomes(file, options)
     for mutant in every:
-        verdicts.add(mutant, trials.outcome(mutant))
-    return verdicts.end()
+        outcomes.add(mutant, trials.outcome(mutant))
+    return outcomes.end()
 
 
 def by_all_tests(chosen: Sequence[str], options: Any) -> int:
     """Try mutants of files of numbers; returns how many survive without an explanation."""
     every = [mutant for file in chosen for mutant in chosen_of(file, options)]
-    verdicts = {file: Verdicts(file, options) for file in chosen}
+    outcomes = {file: Outcomes(file, options) for file in chosen}
     left = Counter(mutant.file for mutant in every)
 
     def see(mutant: Mutant, killed_by: str) -> None:
         by = SURVIVED if killed_by in ("", numbers.UNREACHED) else TESTS
-        verdicts[mutant.file].add(mutant, Outcome(by, killed_by))
+        outcomes[mutant.file].add(mutant, Outcome(by, killed_by))
         left[mutant.file] -= 1
         if not left[mutant.file]:
-            verdicts[mutant.file].end()
+            outcomes[mutant.file].end()
 
     if every:
         trials = numbers.Trials(every, see, matching(NUMBERS), options.reach, options.processes)
         numbers.try_all(options.tests, trials)
-    return sum(one.counts[SURVIVED] for one in verdicts.values())
+    return sum(one.counts[SURVIVED] for one in outcomes.values())
 
 
-class Verdicts:
+class Outcomes:
     """What became of the mutants of a file: said, counted, and at the end written."""
 
     def __init__(self, file: str, options: Any) -> None:

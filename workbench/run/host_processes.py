@@ -65,7 +65,7 @@ class HostProcesses:
         self.looked = 0.0  # when all processes of the run were last looked at
         self.born: dict[int, float] = {}  # processes of PEs, and when each was last seen
         self.shared: set[Path] = set()  # files of the PEs' shared memory
-        self.settled = False  # all of these are known, since all PEs have begun to step
+        self.all_known = False  # all of these are known, since all PEs have begun to step
 
     def find_lost(self, now: float) -> None:
         """Find the PEs whose processes are gone, into ``lost``."""
@@ -86,8 +86,8 @@ class HostProcesses:
         if stopped:
             return self.happened(stopped[0], "was stopped")
         starting = len(begun) < self.pes
-        due = now - self.looked > (LOOK_S if self.settled else STARTING_LOOK_S)
-        if due or not (starting or self.settled):
+        due = now - self.looked > (LOOK_S if self.all_known else STARTING_LOOK_S)
+        if due or not (starting or self.all_known):
             self.looked = now
             return self._look(now, starting)
         return None
@@ -113,9 +113,9 @@ class HostProcesses:
         for pid, state in states.items():
             if state == "Z" and name_of(pid) == name and parent_of(pid) not in alike:
                 self.born.setdefault(pid, now)
-        if not self.settled:
+        if not self.all_known:
             self.find_shared([*mine, *self.progress.forked()])
-            self.settled = not starting
+            self.all_known = not starting
         died = [pid for pid, seen in self.born.items() if now - seen > GRACE_S]
         if starting and died:
             return self._before_first_step(died[0], "died") + self.out_of_memory()
@@ -152,7 +152,7 @@ class HostProcesses:
 
     def may_leave_shared(self) -> bool:
         """Whether memory that PEs share is still there, or is not known."""
-        return not self.settled or any(file.exists() for file in self.shared)
+        return not self.all_known or any(file.exists() for file in self.shared)
 
     def kill(self) -> None:
         """Kill the PEs that have begun to step."""

@@ -37,7 +37,7 @@ SHELL_VARIABLE = "MINIAPPS_REMOTE_SHELL"  # such as `ssh -p 2222`
 # may be secret, and the words of a command are not.
 PASSED, BEGINNINGS = ("PYTHONPATH", "LD_LIBRARY_PATH", "TMPDIR"), ("MINIAPPS_", "MPI4PY_")
 START_S = 60.0  # for the watcher of a host to answer
-BEAT_S = 0.25
+HEARTBEAT_S = 0.25
 SILENT_S = 10.0  # without a line from the watcher of a host
 SYNCHRONIZED_S = 5.0
 EXIT_S = 2.0  # for its process to be gone
@@ -191,7 +191,7 @@ def watched(
         remote = beginning(around | {FOLDER: str(folder), "TMPDIR": str(folder)})
         (folder / REMOTE).write_text(remote, encoding="utf-8")
         _begin(specs, found, folder, program, progress, remote)
-        threading.Thread(target=_beat, args=(found, progress, ended), daemon=True).start()
+        threading.Thread(target=_heartbeat, args=(found, progress, ended), daemon=True).start()
         yield found, around
     finally:
         ended.set()
@@ -313,9 +313,9 @@ def _begin(
             name.unlink(missing_ok=True)
 
 
-def _beat(found: Sequence[Host], progress: ProgressFile, ended: threading.Event) -> None:
+def _heartbeat(found: Sequence[Host], progress: ProgressFile, ended: threading.Event) -> None:
     """Tell the watchers again and again that the run goes on, and what is asked of PEs."""
-    while not ended.wait(BEAT_S):
+    while not ended.wait(HEARTBEAT_S):
         line = {"stop": progress.signalled(), "ask": progress.asked()}
         for host in found:
             host.tell(line)

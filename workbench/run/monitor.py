@@ -71,7 +71,7 @@ class Monitor:
                 trouble = self.check()
                 if trouble is not None:
                     return trouble
-                wait(CHECK_S if self.here.settled else STARTING_CHECK_S)
+                wait(CHECK_S if self.here.all_known else STARTING_CHECK_S)
         synchronize(self.hosts)
         self.check()  # even after status 0, which a PE that called exit(0) gives mpiexec
         return self._first_lost() or (self.process.returncode and self._lost_of_launcher()) or None

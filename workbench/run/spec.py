@@ -350,7 +350,7 @@ class RunSpec:
 
     def arguments(self) -> list[str]:
         """The command line that requests this run, with every "auto" replaced by a value."""
-        settled = {
+        resolved = {
             "pe_grid": self.layout.pe_grid,
             "output": self.output and self.output.resolve(),
             "checkpoint": self.checkpoint and self.checkpoint.resolve(),
@@ -360,7 +360,7 @@ class RunSpec:
         for field in grouped(RunSpec):
             if field.name == "hosts":
                 continue  # which PEs need not know
-            value = settled.get(field.name, getattr(self, field.name))
+            value = resolved.get(field.name, getattr(self, field.name))
             newer = field.metadata["group"] in (AUDITS, CHECKPOINTS)
             new = newer or field.name == "hash_every"
             if new and value == field.default:

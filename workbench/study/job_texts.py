@@ -98,7 +98,7 @@ again() {
   if [ -n "$running" ]; then
     kill -USR1 "$running" || true  # srun passes it on to the run, charmrun ends by it
     wait "$running" || true
-    settle
+    store_part
   fi
   if [ "$completed" -gt 0 ]; then exec scontrol requeue "$SLURM_JOB_ID"; fi
   echo "no run got further in the time of this job: give it more" >&2
@@ -106,8 +106,8 @@ again() {
 }
 trap again USR1 TERM
 
-# settle: store what the last run has left.
-settle() {
+# store_part: store what the last run has left.
+store_part() {
   if [ ! -s "$run.json" ]; then kill -KILL -- "-$running" 2>/dev/null || true; fi  # what is left
   running=
   if stopped "$run"; then
@@ -134,8 +134,8 @@ keep() {
   setsid timeout --foreground -s USR1 -k "$GRACE" "$RUN_LIMIT" "$@" </dev/null >"$run.log" 2>&1 &
   running=$!
   wait "$running" || status=$?  # a signal's trap waits for no command but this one
-  if stopped "$run"; then settle; again; fi
-  settle
+  if stopped "$run"; then store_part; again; fi
+  store_part
   if [ ! -s "$run.json" ]; then echo "$status" >"$run.failed"; fi
 }
 

@@ -41,9 +41,9 @@ class Block(Chare):
             loads = [self.loads[b] for b in range(self.size)]
             self.loads = {}
             self.homes = place(np.array(loads), self.homes, charm.numPes())
-            self.thisProxy.settle(self.homes)
+            self.thisProxy.move(self.homes)
 
-    def settle(self, homes):
+    def move(self, homes):
         self.thisProxy[self.thisIndex].make_step()
         if homes[self.thisIndex[0]] != charm.myPe():
             self.migrate(homes[self.thisIndex[0]])

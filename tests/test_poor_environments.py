@@ -1,4 +1,4 @@
-"""Runs in poor surroundings: damaged caches, full disks, leftover variables, hidden packages."""
+"""Runs in poor environments: damaged caches, full disks, leftover variables, hidden packages."""
 
 from __future__ import annotations
 
