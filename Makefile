@@ -129,7 +129,7 @@ lint: install
 	$(BIN)/mypy
 
 bench: install .venv/peers
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python -m benchmarks.run
 
 # docs/reproduction.md with its campaigns, on a quiet machine; 40 min, and the same command continues.
 reproduction: install .venv/peers
@@ -140,7 +140,7 @@ reproduction: install .venv/peers
 
 # Another revision against this tree, on the main cases: make compare REV=... ; takes about half an hour.
 compare: install
-	$(BIN)/python benchmarks/revisions/compare.py $(REV)
+	$(BIN)/python -m benchmarks.revisions.compare $(REV)
 
 # What kernels for a GPU cost as machine code, written down as what they may cost; needs no GPU.
 gpu-budget: .venv/gpu-check
@@ -148,11 +148,11 @@ gpu-budget: .venv/gpu-check
 
 # On a machine with a GPU; BIN=DIRECTORY takes another Python, which need not have it installed.
 gpu-check: $(if $(filter .venv/bin,$(BIN)),install)
-	@PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" $(BIN)/python3 benchmarks/gpu/check.py
+	@PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" $(BIN)/python3 -m benchmarks.gpu.check
 
 # On a machine with a GPU; BIN=/usr/bin and the like where there is no .venv.
 gpu-bench: $(if $(filter .venv/bin,$(BIN)),install)
-	@PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" $(BIN)/python3 benchmarks/gpu/bench.py
+	@PYTHONPATH="$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH}" $(BIN)/python3 -m benchmarks.gpu.bench
 
 # Wheels for make gpu-first on a machine without a network: CPython 3.12, Linux, x86-64.
 gpu-wheels: .venv/installed
@@ -167,5 +167,5 @@ gpu-first:
 	@$(PYTHON) benchmarks/gpu_first.py $(PARTS)
 
 clean:
-	rm -rf .venv .venv-gpu .whl student-package.zip build *.egg-info demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-gpu .whl student-package.zip build src/*.egg-info demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,34 +4,35 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
+
+from benchmarks.common import RESULTS, ROOT
 
 ALL = (
-    "apps/stencils",
-    "messages/drivers",
-    "messages/parts",
-    "messages/charm_memory",
-    "apps/comparison",
-    "apps/balancing",
-    "apps/memory",
-    "apps/startup",
-    "apps/pic",
-    "apps/leanmd",
-    "apps/cg",
-    "apps/transpose",
-    "apps/amr",
+    "apps.stencils",
+    "messages.drivers",
+    "messages.parts",
+    "messages.charm_memory",
+    "apps.comparison",
+    "apps.balancing",
+    "apps.memory",
+    "apps.startup",
+    "apps.pic",
+    "apps.leanmd",
+    "apps.cg",
+    "apps.transpose",
+    "apps.amr",
 )
 
 
 def main() -> int:
     """Run each in a process of its own; returns 1 if one failed."""
-    folder = Path(__file__).parent
+    python = [sys.executable, "-m"]
     failed = [
         name
         for name in ALL
-        if subprocess.run([sys.executable, folder / f"{name}.py"], check=False).returncode
+        if subprocess.run([*python, f"benchmarks.{name}"], cwd=ROOT, check=False).returncode
     ]
-    print(f"failed: {', '.join(failed)}" if failed else f"results are in {folder / 'results'}")
+    print(f"failed: {', '.join(failed)}" if failed else f"results are in {RESULTS}")
     return 1 if failed else 0
 
 

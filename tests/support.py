@@ -93,6 +93,7 @@ def execute(
     timeout: float = PATIENCE_S,
     env: dict[str, str] | None = None,
     given: str = "",
+    cwd: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, with no terminal and no launcher around it, and input ``given``."""
     return subprocess.run(
@@ -102,7 +103,16 @@ def execute(
         text=True,
         timeout=timeout,
         env=clean_environment(env),
+        cwd=cwd,
     )
+
+
+def benchmark(
+    name: str, *arguments: object, timeout: float = PATIENCE_S, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a benchmark as a developer would: from the root, as nothing of it is installed."""
+    command = [sys.executable, "-m", f"benchmarks.{name}", *arguments]
+    return execute(command, timeout, env, cwd=ROOT)
 
 
 def miniapps(

@@ -89,9 +89,11 @@ def without_code(text: str) -> str:
 
 
 def named_paths(text: str) -> set[str]:
-    """Paths of this project in inline code and in links from a page."""
-    found = re.findall(rf"`({TOP}/[\w./-]*\w)`", text)
-    return {path for path in found if "<" not in path and "*" not in path}
+    """Paths of this project in inline code and in links from a page; modules that are started."""
+    found = re.findall(rf"`((?:src/)?{TOP}/[\w./-]*\w)`", text)
+    started = re.findall(rf"python3? -m ({TOP}\.[\w.]*\w)", text)
+    modules = {f"{name.replace('.', '/')}.py" for name in started}
+    return modules | {path for path in found if "<" not in path and "*" not in path}
 
 
 def links(text: str) -> set[str]:

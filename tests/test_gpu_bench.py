@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -43,19 +42,13 @@ from miniapps.kernels.leanmd.units import FORCE_UNIT
 TINY_S = 280.0
 
 
-def script(name: str, *arguments: str, **env: str) -> Any:
-    """Run a script of `benchmarks/gpu`."""
-    return support.execute(
-        [sys.executable, support.ROOT / "benchmarks/gpu" / name, *arguments], TINY_S, env
-    )
-
-
 @pytest.mark.slow
 def test_no_results_without_a_gpu() -> None:
     """Catches rates of the simulator, or of nothing, that pass for a GPU's."""
     skips.without("sim")
     for simulated in ("0", "1"):
-        done = script("bench.py", NUMBA_ENABLE_CUDASIM=simulated, CUDA_VISIBLE_DEVICES="")
+        env = {"NUMBA_ENABLE_CUDASIM": simulated, "CUDA_VISIBLE_DEVICES": ""}
+        done = support.benchmark("gpu.bench", timeout=TINY_S, env=env)
         assert done.returncode == 2 and done.stderr.startswith("gpu-bench: ")
         assert done.stdout == "" and done.stderr.count("\n") == 1
 

@@ -515,7 +515,6 @@ def test_that_there_never_was_a_validation_is_told(tmp_path):
 
 def test_the_line_is_printed():
     """Catches a line that the checks before a change never show."""
-    script = support.ROOT / "benchmarks/gpu/validation.py"
-    done = support.execute([sys.executable, script, "--changed"])
+    done = support.benchmark("gpu.validation", "--changed")
     assert done.stdout.startswith("kernels for a GPU: ") and done.stdout.count("\n") == 1
-    assert "gpu/validation.py --changed" in (support.ROOT / ".ci" / "run").read_text()
+    assert "benchmarks.gpu.validation --changed" in (support.ROOT / ".ci" / "run").read_text()

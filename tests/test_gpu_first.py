@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
@@ -27,9 +26,9 @@ file.write_text((file.read_text() if file.exists() else "") + sys.argv[1])
 print("added", flush=True)
 """
 SCRIPTS = {
-    "adds.py": ADDS,
-    "fails.py": "raise SystemExit('wrong')",
-    "hangs.py": f"{ADDS}\nimport time; time.sleep(60)",
+    "adds": ADDS,
+    "fails": "raise SystemExit('wrong')",
+    "hangs": f"{ADDS}\nimport time; time.sleep(60)",
 }
 
 
@@ -40,13 +39,15 @@ def first(tmp_path, monkeypatch) -> ModuleType:
     tree = tmp_path / "tree"
     (tree / "benchmarks/gpu").mkdir(parents=True)
     for name, text in SCRIPTS.items():
-        (tree / "benchmarks/gpu" / name).write_text(text)
+        (tree / "benchmarks/gpu" / f"{name}.py").write_text(text)
+    for package in ("benchmarks", "benchmarks/gpu"):
+        (tree / package / "__init__.py").touch()
     parts = {
-        "inventory": module.Part(("adds.py", "i"), needs_gpu=False, timed=False),
-        "first": module.Part(("adds.py", "f")),
-        "fails": module.Part(("fails.py",), timed=False),
-        "hangs": module.Part(("hangs.py", "h"), timed=False),
-        "check": module.Part(("adds.py", "c")),
+        "inventory": module.Part(("adds", "i"), needs_gpu=False, timed=False),
+        "first": module.Part(("adds", "f")),
+        "fails": module.Part(("fails",), timed=False),
+        "hangs": module.Part(("hangs", "h"), timed=False),
+        "check": module.Part(("adds", "c")),
     }
     monkeypatch.setattr(module, "PARTS", parts)
     monkeypatch.setattr(module, "ROOT", tree)
@@ -127,7 +128,7 @@ def test_results_travel_from_machine_to_machine(first, tmp_path, monkeypatch, ca
 @pytest.mark.parametrize(("name", "program"), [("sanitizers", "compute-sanitizer"), ("ncu", "ncu")])
 def test_a_tool_may_be_missing(first, name, program, monkeypatch, capfd):
     """Catches a first half hour that ends because a machine lacks one of NVIDIA's tools."""
-    monkeypatch.setitem(first.PARTS, name, first.Part(("fails.py",)))
+    monkeypatch.setitem(first.PARTS, name, first.Part(("fails",)))
     assert first.main([name, "check"]) == 0
     lines = [line for line in capfd.readouterr().out.splitlines() if f": {name} " in line]
     assert lines == [f"gpu-first: {name} is left out: there is no {program}"]
@@ -169,6 +170,8 @@ def test_nothing_need_be_installed():
     command = [sys.executable, "-S", "-E", support.ROOT / "benchmarks/gpu_first.py", "chekc"]
     done = support.execute(command)
     assert done.returncode == 1 and done.stdout.startswith("gpu-first: no part chekc"), done.stderr
+    calls = [sys.executable, "-E", support.ROOT / "benchmarks/gpu_calls.py", "--help"]
+    assert support.execute(calls).returncode == 0
 
 
 @pytest.mark.parametrize("target", ["gpu-check", "gpu-bench"])
@@ -250,7 +253,7 @@ def test_the_inventory_names_what_is_missing():
 @pytest.mark.slow
 def test_the_inventory_needs_no_gpu():
     """Catches an inventory that fails where there is little to find."""
-    done = subprocess.run([sys.executable, FOLDER / "inventory.py"], capture_output=True, text=True)
+    done = support.benchmark("gpu.inventory")
     found = {line.split()[0] for line in done.stdout.splitlines()}
     assert {"Python", "cores", "numba", "GPU", "CUDA_HOME", "nvvm", "mpiexec"} <= found
     assert done.stderr == ""

@@ -522,8 +522,7 @@ MOST = {
 def counted(*words: Any) -> dict[str, dict[str, float]]:
     """What `benchmarks/gpu/host.py` counts."""
     skips.without("stub")
-    command = [support.BIN / "python", support.ROOT / "benchmarks/gpu/host.py", "--counts", *words]
-    done = support.execute(command, 2 * RUN_S)
+    done = support.benchmark("gpu.host", "--counts", *words, timeout=2 * RUN_S)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -112,7 +112,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project's wheel, built from a copy of what git knows."""
     copy = tmp_path_factory.mktemp("source")
     for name in tracked():
-        if name.startswith(PACKAGES) or "/" not in name:
+        if name.startswith((*PACKAGES, "src/")) or "/" not in name:
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(support.ROOT / name, copy / name, follow_symlinks=False)
     words = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", copy, copy]
@@ -194,7 +194,19 @@ def test_wheel_beside_packages_of_other_people(first, wheel, tmp_path, monkeypat
 def test_a_checkout_is_installed_as_a_path() -> None:
     """Catches an import hook, which type checkers and editors of a user's program do not follow."""
     (file,) = Path(sysconfig.get_path("purelib")).glob("__editable__.parallel_miniapps*.pth")
-    assert [Path(line) for line in file.read_text().splitlines()] == [support.ROOT]
+    assert [Path(line) for line in file.read_text().splitlines()] == [support.ROOT / "src"]
+
+
+def test_a_checkout_adds_one_name(tmp_path: Path) -> None:
+    """Catches a folder of the tree that hides a package of other people, or is hidden by it."""
+    others = [path.parent.name for path in support.ROOT.glob("*/__init__.py")]
+    program = (
+        "import importlib.util, miniapps.workbench, sys; "
+        "print(*[name for name in sys.argv[1:] if importlib.util.find_spec(name)])"
+    )
+    names = {*apps.PARTS, "tests", "benchmarks", *others}
+    done = support.execute([sys.executable, "-c", program, *names], cwd=tmp_path)
+    assert done.returncode == 0 and done.stdout.split() == ["miniapps"], done.stderr
 
 
 @pytest.mark.slow

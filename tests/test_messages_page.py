@@ -14,7 +14,7 @@ from benchmarks.messages.polled_slot import RUNS, passed, results
 def test_the_tables_are_those_of_the_results() -> None:
     """Catches numbers edited by hand, and results that the page does not have yet."""
     text = page.PAGE.read_text()
-    assert text == page.page(text), "run `python benchmarks/messages/page.py`"
+    assert text == page.page(text), "run `python -m benchmarks.messages.page`"
 
 
 def test_a_changed_number_is_written_again() -> None:

@@ -50,7 +50,7 @@ def test_known_mistakes_are_whole_programs(package, monkeypatch) -> None:
         for runtime in lesson.runtimes:
             made = {one.name: one.text for one in lesson.mistakes(runtime)}
             with monkeypatch.context() as there:
-                there.setattr(lessons.lesson, "FOLDER", package / "miniapps" / "lessons")
+                there.setattr(lessons.lesson, "FOLDER", package / "src" / "miniapps" / "lessons")
                 inside = lesson.mistakes(runtime)
                 assert {one.name: one.path.read_text() for one in inside} == made
                 assert {one.path.suffix for one in inside} == {".py"}

@@ -231,7 +231,7 @@ def orders() -> str:
         prose("""## Orders of messages
 
 `miniapps adversary` runs an app in many orders of messages, turns, reductions and migrations
-([adversary.md](adversary.md)). `python benchmarks/resilience/schedules.py` made these; one
+([adversary.md](adversary.md)). `python -m benchmarks.resilience.schedules` made these; one
 result means the same bits in all:""")
         + table(names, rows)
         + "\n"
@@ -333,7 +333,7 @@ def flips() -> str:
 
 Checks are made for mistakes in programs. None is sure to find a bit that flips in a memory
 without error correction: the last bits of one of a million cells cannot be distinguished from
-right ones without computing all of it again. `python benchmarks/resilience/flips.py` flips one
+right ones without computing all of it again. `python -m benchmarks.resilience.flips` flips one
 random bit of a block's state between two rounds, in 25 runs of each app. Only the matrices of
 transpose and the grids of amr have exact values, all of which their checks compare. A hash of
 each block at the end of a round, compared at the start of the next one, would find all of these,

@@ -1,6 +1,6 @@
 """CG on one core: the operator against a triad, what exactness costs, SciPy and C beside it.
 
-    OPENBLAS_NUM_THREADS=1 .venv/bin/python benchmarks/apps/cg.py
+    OPENBLAS_NUM_THREADS=1 .venv/bin/python -m benchmarks.apps.cg
 
 Everything is called in turns, and the fastest of many calls counts. A share is a ratio of bytes per
 second, with those that each kernel must move at least (`kernels.cg.cpu`), 32 of a triad. A rate is

@@ -67,7 +67,7 @@ from miniapps.devices import backend as device
 
 TOTAL_S = 450.0  # no part begins after it; a part makes at most two runs
 ALL_MEASURED, SOME_FAILED, NO_GPU = 0, 1, 2
-DRAWN_FROM_IT = ("gpu/figure.py", "report.py", "gpu/section.py")
+DRAWN_FROM_IT = ("benchmarks.gpu.figure", "benchmarks.report", "benchmarks.gpu.section")
 
 
 class Part(NamedTuple):
@@ -214,8 +214,8 @@ def compared(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def draw() -> list[str]:
     """Make the page and the figure from the results; returns the failures."""
-    folder = ROOT / "benchmarks"
-    done = {name: subprocess.run([sys.executable, folder / name]) for name in DRAWN_FROM_IT}
+    python = [sys.executable, "-m"]
+    done = {name: subprocess.run([*python, name], cwd=ROOT) for name in DRAWN_FROM_IT}
     return [f"{name}: status {end.returncode}" for name, end in done.items() if end.returncode]
 
 

@@ -23,17 +23,27 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
 
-from benchmarks.common import RESULTS, table, write
-from benchmarks.gpu.costs import ARRAY, LAUNCH, NOTHING, STANDS_FOR, SWITCH, SYNCHRONIZE
-from benchmarks.gpu.host import CASES, Rounds, few
-from benchmarks.gpu.validation import program
-from miniapps.devices import backend
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this is started by its path
+
+from benchmarks.common import RESULTS, table, write  # noqa: E402
+from benchmarks.gpu.costs import (  # noqa: E402
+    ARRAY,
+    LAUNCH,
+    NOTHING,
+    STANDS_FOR,
+    SWITCH,
+    SYNCHRONIZE,
+)
+from benchmarks.gpu.host import CASES, Rounds, few  # noqa: E402
+from benchmarks.gpu.validation import program  # noqa: E402
+from miniapps.devices import backend  # noqa: E402
 
 GROUP, GROUPS = 20, 200  # calls, and groups of them
 FEW_GROUPS = 2  # of a smoke test

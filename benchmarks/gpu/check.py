@@ -8,8 +8,8 @@ are written to validation.json, from which `validation.py` later finds the kerne
 changed. It stops after nine minutes. If called again with the same files, packages and GPU, it
 continues with the steps that have not passed.
 
-    python benchmarks/gpu/check.py --steps memcheck    only steps with this first word, or name
-    python benchmarks/gpu/check.py --steps "* charm,synccheck"    like one of these patterns
+    python -m benchmarks.gpu.check --steps memcheck    only steps with this first word, or name
+    python -m benchmarks.gpu.check --steps "* charm,synccheck"    like one of these patterns
 
 Exit status: 0 all passed, 1 something failed, 2 there is no GPU to check on.
 """

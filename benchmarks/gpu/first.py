@@ -49,27 +49,27 @@ CAN_IMPORT = f"import {', '.join(IMPORTED)}"
 
 
 class Part(NamedTuple):
-    """A script of this folder with its arguments, and whether it needs a GPU."""
+    """A module of this folder with its arguments, and whether it needs a GPU."""
 
     words: tuple[str, ...]
     needs_gpu: bool = True
     timed: bool = True  # takes --resume and --seconds
 
 
-CHECK = "check.py"
+CHECK = "check"
 NOT_CHECKED_YET = (  # under sanitizers, at the revision of which results/gpu.json is
     "*check *float32,*check leanmd pairs,*check cg,*check transpose,*check amr,synccheck"
 )
 PARTS = {  # what no GPU has shown yet is first
-    "inventory": Part(("inventory.py",), needs_gpu=False, timed=False),
+    "inventory": Part(("inventory",), needs_gpu=False, timed=False),
     "first": Part((CHECK, "--steps", "first")),
-    "calls": Part(("calls.py",)),
+    "calls": Part(("calls",)),
     "charm": Part((CHECK, "--steps", "* charm,leanmd paper pairs")),
     "sanitizers": Part((CHECK, "--steps", NOT_CHECKED_YET)),
-    "bench": Part(("bench.py",)),
+    "bench": Part(("bench",)),
     "tests": Part((CHECK, "--steps", "tests")),
     "check": Part((CHECK,)),
-    "ncu": Part(("ncu.py",), timed=False),
+    "ncu": Part(("ncu",), timed=False),
 }
 DECISIVE = "inventory", "first"  # parts without which no other one makes sense
 OPTIONAL = {  # parts that are left out where a program is missing, and what says where it is
@@ -174,7 +174,7 @@ def require_gpu(python: str, name: str) -> None:
 def run(python: str, name: str, left_s: float, out: Path | None) -> int:
     """Run a part, which is ended when no time is left; its exit status."""
     part = PARTS[name]
-    command = [python, f"benchmarks/gpu/{part.words[0]}", *part.words[1:]]
+    command = [python, "-m", f"benchmarks.gpu.{part.words[0]}", *part.words[1:]]
     command += ["--resume", "--seconds", f"{left_s - SPARE_S:.0f}"] if part.timed else []
     say(f"{name}: {' '.join(command[1:])}")
     process = subprocess.Popen(

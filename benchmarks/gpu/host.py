@@ -1,8 +1,8 @@
 """What a step with kernels on a GPU costs the host, over a driver without a GPU.
 
-    python benchmarks/gpu/host.py            all cases, in about a minute
-    python benchmarks/gpu/host.py --counts   what the driver counted in few rounds, printed as JSON
-    python benchmarks/gpu/host.py --costs benchmarks/results/gpu_calls.json   a forecast for a GPU
+    python -m benchmarks.gpu.host            all cases, in about a minute
+    python -m benchmarks.gpu.host --counts   what the driver counted in few rounds, printed as JSON
+    python -m benchmarks.gpu.host --costs benchmarks/results/gpu_calls.json   a forecast for a GPU
 
 Apps run under the serial driver. numba-cuda and CUDA's bindings are the real ones, NVIDIA's driver
 and CuPy are those of tests/gpu/stub, in which a call costs next to nothing. The time of a round is

@@ -1,6 +1,6 @@
 """What a machine has of what kernels on a GPU need, a line each.
 
-    python benchmarks/gpu/inventory.py
+    python -m benchmarks.gpu.inventory
 
 Imports packages one by one and catches every failure, so it runs where most of them are missing.
 Exit status: 0, or 1 if something is missing that is needed besides a GPU.
@@ -18,10 +18,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+from miniapps.devices.cuda import driver_info as nvidia
 
-from miniapps.devices.cuda import driver_info as nvidia  # noqa: E402 - this project need not be installed
+ROOT = Path(__file__).resolve().parents[2]
 
 CARRIED = {"numba-cuda": "numba.cuda", "cuda-bindings": "cuda.bindings.driver"}
 CARRIED |= {"cuda-core": "cuda.core", "mpi4py": "mpi4py", "charm4py": "charmrun"}

@@ -1,6 +1,6 @@
 """How many entries LeanMD's lists on a GPU have, and which share of their loads L1 serves.
 
-    python benchmarks/gpu/leanmd_lists.py
+    python -m benchmarks.gpu.leanmd_lists
 
 A model, without a GPU. A melt is made on the CPU and repeated to fill a GPU. Lists of clusters of 8
 are made in the order of `kernels.leanmd.gpu.neighbours`, where each of a cluster's threads searches

@@ -1,6 +1,6 @@
 """What the loops of GPU kernels consist of, in the machine code for sm_90a; needs no GPU.
 
-    python benchmarks/gpu/loops.py jacobi2d stencil3d.gpu._sweep
+    python -m benchmarks.gpu.loops jacobi2d stencil3d.gpu._sweep
 
 An argument is a part of the names of kernels, as in tests/gpu/budget.json. For each signature: the
 registers and warps per multiprocessor; for each loop: its instructions by the unit that makes them,

@@ -1,6 +1,6 @@
 """Profiles of kernels that are below their targets, by NVIDIA's Nsight Compute.
 
-    python benchmarks/gpu/ncu.py    prints a table of values per launch as CSV, for each run
+    python -m benchmarks.gpu.ncu    prints a table of values per launch as CSV, for each run
 
 Launches of the first steps are skipped. Counting needs a right that some machines give to root
 only. Exit status: 0, 1 if a profile failed, 2 if there is no ``ncu``.

@@ -1,6 +1,6 @@
 """Whether reciprocals and roots of GPU kernels have the right bits, for a billion numbers.
 
-    python benchmarks/gpu/unbranched.py
+    python -m benchmarks.gpu.unbranched
 
 The operations of `devices.cuda.unbranched` are made on the CPU, beginning from every estimate that
 differs from the right one by up to 2^-19. Takes five minutes of a core; needs the extra gpu-check.

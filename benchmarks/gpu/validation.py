@@ -1,7 +1,7 @@
 """Find the GPU kernels that have changed since they were last validated on a GPU.
 
 Only `check.py` writes ``gpu/validation.json``. Without a GPU, kernels are only compiled and
-simulated; ``python benchmarks/gpu/validation.py --changed`` prints a line on what has not yet run
+simulated; ``python -m benchmarks.gpu.validation --changed`` prints a line on what has not yet run
 on a GPU. A kernel counts as changed if its own file has changed, or another file whose code goes
 into its machine code.
 """

@@ -1,6 +1,6 @@
 """Messages between two PEs of a host under charm: in shared memory, and in datagrams.
 
-    python benchmarks/messages/charm_memory.py [messages] [apps] [tried]
+    python -m benchmarks.messages.charm_memory [messages] [apps] [tried]
 
 ``messages``: microseconds per message of a ping-pong, and of a window of messages that go forth
 before one comes back. Every message is written before and read after, pack and unpack included;

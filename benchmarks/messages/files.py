@@ -1,6 +1,6 @@
 """The cost of a message of the file driver, in memory and on disk, beside mpi's: runs of echo.
 
-As `drivers.py`, on two ranks. ``python benchmarks/messages/files.py --disk FOLDER``: where the disk
+As `drivers.py`, on two ranks. ``python -m benchmarks.messages.files --disk FOLDER``: where the disk
 is.
 """
 

@@ -1,6 +1,6 @@
 """Writes the measured tables of docs/messages.md from the results of benchmarks.
 
-    python benchmarks/messages/page.py
+    python -m benchmarks.messages.page
 
 A table is found by its columns, and replaced; the text around it is written by hand, and quotes no
 number that is not in a table. Which benchmark has measured what is in `TABLES`.

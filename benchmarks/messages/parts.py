@@ -1,8 +1,8 @@
 """What a message costs the host under the mpi driver, part by part, and how long ranks wait for it.
 
-    python benchmarks/messages/parts.py          all
-    python benchmarks/messages/parts.py BYTES    the parts of one message size, printed as JSON
-    mpiexec -n 2 python benchmarks/messages/parts.py BYTES    the waits
+    python -m benchmarks.messages.parts          all
+    python -m benchmarks.messages.parts BYTES    the parts of one message size, printed as JSON
+    mpiexec -n 2 python -m benchmarks.messages.parts BYTES    the waits
 
 *Parts*: one process whose block has links to itself along axis 0, as a rank of two has links to the
 other, so nothing waits. Rounds that contain more and more are timed; the cost of a part is the
@@ -228,7 +228,7 @@ def waits(size: int, comm: MPI.Comm) -> dict[str, Any]:
 
 def main() -> None:
     """Measure all message sizes, in processes of their own."""
-    me = [sys.executable, __file__]
+    me = [sys.executable, "-m", "benchmarks.messages.parts"]
     calls: dict[str, Callable[[], dict[str, Any]]] = {}
     for size in BYTES:
         ranks = [DRIVER.launcher_path(None), "-n", 2, *me, size]

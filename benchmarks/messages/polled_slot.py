@@ -1,6 +1,6 @@
 """What a PE of Charm4Py could gain by looking at shared memory itself, instead of a message.
 
-    python benchmarks/messages/polled_slot.py
+    python -m benchmarks.messages.polled_slot
 
 Runs `bare_polled.py` in turn: microseconds from one PE to the other by a word of shared memory that
 a scheduled function looks at, and by a call of an entry method; if the PEs have nothing else to do,

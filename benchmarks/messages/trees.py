@@ -1,6 +1,6 @@
 """Broadcast and gather by files, as trees and flat, beside mpi; and a model of their cost to 768.
 
-    python benchmarks/messages/trees.py [ranks ...]
+    python -m benchmarks.messages.trees [ranks ...]
 
 Three sizes, as in pPython (Byun et al., 2023). The model takes the cost of a message from the
 ping-pong on two ranks (`communication/file/model.py`). More ranks than cores share the cores, which

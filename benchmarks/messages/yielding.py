@@ -1,6 +1,6 @@
 """What it saves that PEs of Charm4Py give up their cores while they wait.
 
-    python benchmarks/messages/yielding.py
+    python -m benchmarks.messages.yielding
 
 Milliseconds per step of runs in turn, and of runs whose PEs keep their cores, over them: with more
 PEs than cores, and with a core for each PE. In about two minutes, on two cores.

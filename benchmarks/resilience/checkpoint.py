@@ -3,7 +3,7 @@
 All write the same bytes, a field of float64 in blocks, bring them to the disk, and remove the file.
 The disk itself is written in order, from one buffer. A checkpoint is also hashed, which is shown by
 itself. Writers take turns. Exit status 1 if a checkpoint has less than half of the bandwidth of the
-disk. ``python benchmarks/resilience/checkpoint.py [MB] [FOLDER]``: 1000 MB in the current folder by
+disk. ``python -m benchmarks.resilience.checkpoint [MB] [FOLDER]``: 1000 MB in the current folder by
 default.
 
 ``... --steps [MB] [FOLDER]`` measures what checkpoints cost a run instead: runs of jacobi2d without

@@ -1,6 +1,6 @@
 """The long search for orders of messages: `miniapps adversary` with many schedules.
 
-    python benchmarks/resilience/schedules.py [APP ...]
+    python -m benchmarks.resilience.schedules [APP ...]
 
 The variants of an app with a minimal preset are searched like apps. The search is made in parts,
 always of the one with the fewest schedules so far, and written down after each. So it can be

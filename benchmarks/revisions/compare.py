@@ -1,7 +1,7 @@
 """Compare another revision with this working tree: the same cases on both, in turns.
 
     make compare REV=v0.1.0
-    .venv/bin/python benchmarks/revisions/compare.py v0.1.0 --trials 20 --only messages,start
+    .venv/bin/python -m benchmarks.revisions.compare v0.1.0 --trials 20 --only messages,start
 
 Each side is a copy of its sources in ``build/compare``, with an environment that shares this
 environment's packages, so only the project differs. Both sides are run by the command line alone,

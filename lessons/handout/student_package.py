@@ -33,7 +33,7 @@ PAGES = (  # which pages of lessons name; for-teachers.md and the tables of mark
     "docs/teaching/jacobi2d_*.py",
 )
 LEFT_OUT = {"__pycache__", "right", "handout"}  # folders
-PATH = re.compile(rf"`(?=(?:{'|'.join(PARTS)})/)")  # of a file, in a page
+PATH = re.compile(rf"`((?:miniapps|{'|'.join(PARTS)})/)")  # of a file, in a page
 LINK = re.compile(r"!?\[([^\]]+)\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
 
 
@@ -58,8 +58,9 @@ def student_name(path: Path) -> Path:
 
 
 def placed(name: str) -> str:
-    """The place of a file: as links cannot be packed, packages are within the one that has them."""
-    return f"miniapps/{name}" if name.split("/")[0] in PARTS else name
+    """The place of a file: links cannot be packed, so packages are where the links to them are."""
+    top = name.split("/")[0]
+    return {"miniapps": "src/", **dict.fromkeys(PARTS, "src/miniapps/")}.get(top, "") + name
 
 
 def with_links_inside(page: str, name: str, names: Set[str]) -> str:
@@ -73,7 +74,7 @@ def with_links_inside(page: str, name: str, names: Set[str]) -> str:
         there = relpath(placed(target), Path(placed(name)).parent)
         return link[0].replace(f"({link[2]}", f"({there}", 1) if inside else link[1]
 
-    return PATH.sub("`miniapps/", LINK.sub(kept, page))
+    return PATH.sub(lambda path: f"`{placed(path[1])}", LINK.sub(kept, page))
 
 
 def write(target: Path) -> None:
