@@ -30,6 +30,7 @@ install: .venv/installed
 	  { echo "needs Python 3.11 or later, found $$($(PYTHON) --version); set PYTHON=..."; exit 1; }
 	@grep -qsx "$(VERSION)" .venv/pyvenv.cfg || rm -rf .venv
 	@$(PYTHON) -m venv .venv || { echo "needs Python's venv (Debian: python3-venv)"; exit 1; }
+	rm -rf *.egg-info  # of former versions: Python would find their metadata first
 	$(PIP) --editable '.[$(EXTRAS)]'
 	touch $@
 

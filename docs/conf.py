@@ -16,7 +16,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
+sys.path.insert(0, str(ROOT / "docs"))
 os.environ["COLUMNS"] = "100"  # of help texts
 
 from reference_pages import help_texts, record_keys  # noqa: E402
