@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 APP_PATH = "MINIAPPS_PATH"
 ENTRY_POINTS = "miniapps.apps"
 EXPORTS = "Problem", "Block", "reference", "validate"
-FOR_PROGRAMS = "run", "campaign", "RunError"  # what the package offers besides
+INTERFACE = "miniapps.interface"  # the entry points of what the package offers besides
+FOR_PROGRAMS = "run", "campaign", "RunError"  # their names
 
 HERE = str(Path(__file__).parent)
 PACKAGE = sys.modules[__package__]  # it has, as Python itself, its own search path

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.metadata
 import json
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
@@ -16,7 +19,7 @@ import pytest
 import support
 
 import miniapps
-from miniapps import drivers
+from miniapps import apps, drivers
 from miniapps.workbench import api, environment, new
 from miniapps.workbench.run import restarts
 from miniapps.workbench.run.record import summary
@@ -29,6 +32,26 @@ def no_launcher_around(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a user's program."""
     for name in set(os.environ) - set(support.clean_environment()):
         monkeypatch.delenv(name)
+
+
+def test_what_is_offered_has_types() -> None:
+    """Catches an entry point that is missing or of something else, and a stub of other names."""
+    stub = ast.parse((support.ROOT / "miniapps/__init__.pyi").read_text())
+    typed = {
+        alias.asname: pkgutil.resolve_name(f"{node.module}:{alias.name}")
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    names = *apps.FOR_PROGRAMS, "InputError"
+    assert typed == {name: getattr(miniapps, name) for name in names}
+
+
+def test_a_tree_that_is_not_installed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches words that do not say what to do where only PYTHONPATH finds the package."""
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: ())
+    with pytest.raises(ImportError, match=r"^miniapps.run is not installed: make install, or pip"):
+        miniapps.run("echo")
 
 
 @pytest.mark.slow
