@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from types import ModuleType
+from typing import TYPE_CHECKING
 
-from miniapps import drivers
-from miniapps.drivers.descriptor import importable, pip_install
-from miniapps.lessons.lesson import RUNTIMES, Lesson
+if TYPE_CHECKING:  # NumPy's library starts threads, and what is started may prepare that first
+    from miniapps.lessons.lesson import Lesson
 
-NUMBA_CUDA = "numba-cuda>=0.30,<0.31"  # without a compiler: the simulator needs none
 FOLDER = Path(__file__).parent
 
 
@@ -30,15 +28,3 @@ def load(name: str) -> Lesson:
     """A lesson by its name."""
     lesson: Lesson = importlib.import_module(f"miniapps.lessons.{name}").LESSON
     return lesson
-
-
-def unavailable(runtime: str) -> str | None:
-    """Why programs for a runtime cannot run here, in one line; None if they can."""
-    if runtime == "numba" and not importable("numba_cuda"):
-        return f"numba-cuda is not installed: {pip_install(NUMBA_CUDA)}"
-    return drivers.get(RUNTIMES[runtime]).unavailable()
-
-
-def runner(runtime: str) -> ModuleType:
-    """The module that runs programs for a runtime, which imports the runtime."""
-    return importlib.import_module(f"miniapps.lessons.{RUNTIMES[runtime]}.programs")

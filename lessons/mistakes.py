@@ -2,7 +2,7 @@
 
 A file ``mistakes/<runtime>_<name>.diff`` in a lesson's folder begins with what a student reads,
 and, if something stops the program, a line ``stops: ...``, that names it on the fewest processes as
-`workbench.lesson.check` reports it. Then comes the difference as ``git diff -U1`` writes it, so
+`lessons.checking.check` reports it. Then comes the difference as ``git diff -U1`` writes it, so
 that ``git apply`` makes the right program wrong. Nothing here is applied by guess: a line that is
 not where the difference has it is an error.
 

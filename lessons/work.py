@@ -67,8 +67,8 @@ class Work:
         return pes_for(self.lesson, self.runtime, self.case)
 
     def arguments(self) -> list[str]:
-        """The arguments of `miniapps` by which a process takes part."""
-        return ["lesson", "take-part"]
+        """The argument by which a process takes part."""
+        return ["take-part"]
 
     def result(self, rank: int) -> Path:
         """The file in which a process stores what the program returned."""

@@ -87,11 +87,11 @@ def _require_free(
 
 
 @cache
-def installed() -> Mapping[str, EntryPoint]:
-    """The apps of installed distributions, by name."""
+def installed(group: str = ENTRY_POINTS) -> Mapping[str, EntryPoint]:
+    """The entry points of installed distributions in a group, by name: apps, or commands."""
     from importlib.metadata import entry_points  # takes 30 ms to import
 
-    return MappingProxyType({entry.name: entry for entry in entry_points(group=ENTRY_POINTS)})
+    return MappingProxyType({entry.name: entry for entry in entry_points(group=group)})
 
 
 def load_all() -> tuple[dict[str, ModuleType], list[str]]:

@@ -16,12 +16,12 @@ from unittest import mock
 from lesson_table import RUNTIMES, ending
 
 from miniapps import lessons
+from miniapps.lessons.checking import check, running
+from miniapps.lessons.checking.mark import cases_of, mark, seed_of
+from miniapps.lessons.checking.running import End, Task
+from miniapps.lessons.checking.submissions import Submission
 from miniapps.lessons.lesson import Case, Lesson
 from miniapps.lessons.mistakes import Mistake
-from miniapps.workbench.lesson import check, running
-from miniapps.workbench.lesson.mark import cases_of, mark, seed_of
-from miniapps.workbench.lesson.running import End, Task
-from miniapps.workbench.lesson.submissions import Submission
 
 
 def not_named(name: str, runtime: str, salt: str) -> list[tuple[Mistake, str]]:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from miniapps import lessons
+from miniapps.lessons.checking import check, command, running
+from miniapps.lessons.checking.running import Task
 from miniapps.lessons.lesson import Lesson
 from miniapps.lessons.mistakes import Mistake
-from miniapps.workbench.lesson import check, command, running
-from miniapps.workbench.lesson.running import Task
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "teaching" / "README.md"

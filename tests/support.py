@@ -55,7 +55,7 @@ from miniapps.workbench.study.plan import NO_BALANCING, Study
 
 ROOT = Path(__file__).resolve().parent.parent
 # The packages, in the order in which they may import each other.
-LAYERS = ("devices", "kernels", "miniapps", "drivers", "communication", "lessons", "workbench")
+LAYERS = ("devices", "kernels", "miniapps", "drivers", "communication", "workbench", "lessons")
 BIN = Path(sys.executable).parent  # not resolved: a virtual environment's python is a link
 SCRIPT = BIN / "miniapps"
 PROGRAM = [SCRIPT] if SCRIPT.exists() else [sys.executable, "-m", "miniapps"]  # not installed

@@ -218,6 +218,9 @@ def test_imports_run_one_way() -> None:
         ("communication/session.py", "from miniapps.workbench.run import record"),
         ("communication/timing.py", "from mpi4py import MPI"),
         ("drivers/mpi/driver.py", "from miniapps import communication"),
+        ("workbench/cli.py", "def add():\n    from miniapps.lessons.checking import command"),
+        ("workbench/run/launch.py", "from miniapps import lessons"),
+        ("lessons/checking/check.py", "import tests.support"),
         ("workbench/run/execute.py", "import tests.support"),
         ("workbench/doctor.py", "from mpi4py import MPI"),
         ("workbench/doctor.py", "import cupy"),
@@ -245,6 +248,7 @@ def test_the_walk_can_fail(file: str, source: str) -> None:
         ("miniapps/__main__.py", "from miniapps.workbench import main"),
         ("devices/cuda/compiler.py", "from numba import cuda\ndef f():\n    import cupy"),
         ("kernels/jacobi2d/gpu.py", "from miniapps.kernels import cuda\nfrom numba import types"),
+        ("lessons/checking/check.py", "from miniapps.workbench.run import launch"),
         ("tests/gpu/test_x.py", "from numba import cuda"),
         (
             "workbench/run/record.py",
@@ -345,7 +349,7 @@ def drivers_named(tree: ast.AST) -> list[str]:
 
 def test_the_workbench_names_no_driver() -> None:
     """Catches what a new driver would have to be added to, and would silently be wrong without."""
-    files = [name for name in FILES if name.startswith("workbench/")]
+    files = [name for name in FILES if name.startswith(("workbench/", "lessons/checking/"))]
     assert some({file: drivers_named(tree_of(file)) for file in files}) == {}
 
 

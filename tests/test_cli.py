@@ -27,7 +27,9 @@ from miniapps.devices.cpu import host_memory
 from miniapps.drivers.charm import datagrams as charm_transport
 from miniapps.drivers.charm.balancers import BALANCERS
 from miniapps.drivers.timing import ROW
-from miniapps.workbench.cli import main
+from miniapps.workbench import cli
+from miniapps.workbench.cli import FURTHER, main
+from miniapps.workbench.parser import command_parser
 from miniapps.workbench.run import launch, output
 
 BALANCED = "--driver charm --balancer Greedy --lb-period 5"
@@ -405,6 +407,52 @@ def test_help_has_an_example(words: str, capsys: pytest.CaptureFixture[str]) -> 
     else:
         option = dataclasses.fields(apps.load(words.split()[1]).Problem)[0].metadata["option"]
         assert "--driver" in shown and f"  {option}" in shown and "default: " in shown
+
+
+@pytest.fixture
+def further(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The commands of installed packages that are found, by name; each only for one test."""
+    found: dict[str, Any] = {}
+    monkeypatch.setattr(apps, "installed", lambda group=None: found if group == FURTHER else {})
+    return found
+
+
+def test_commands_of_other_packages_are_found(further, refused, capsys) -> None:
+    """Catches one that hides a command from here, or that ends all commands by its fault."""
+    here, broken = f"{__name__}:add_greet", "nowhere:add"
+    for name, place in {"greet": here, "list": broken, "broken": broken}.items():
+        further[name] = importlib.metadata.EntryPoint(name, place, FURTHER)
+    assert main(["greet"]) == 0 and "greetings" in capsys.readouterr().out
+    assert "command broken: import fails: ModuleNotFoundError" in refused("broken")
+    assert "amr" in printed(capsys, "list")
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    said = capsys.readouterr()
+    assert "greet" in said.out and said.err.startswith("left out: command broken: import fails: ")
+    assert said.err.count("\n") == 1
+
+
+def add_greet(commands: Any, arguments: list[str]) -> None:
+    """A command of another package."""
+    said = lambda options, runtime: print("greetings") or 0  # type: ignore[func-returns-value] # noqa: E731
+    command_parser(commands, "greet", "greet", "", said)
+
+
+@pytest.mark.usefixtures("further")
+def test_a_command_that_needs_an_installation_says_so(refused, capsys) -> None:
+    """Catches a bare source tree that only says that there is no `lesson`, or has no help."""
+    said = refused("lesson", "list")
+    assert "command lesson: must be one of list, " in said and "pip install -e ." in said
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0 and "lesson" not in capsys.readouterr().out
+
+
+def test_other_commands_do_not_look_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches metadata of all installed packages that every run reads."""
+    monkeypatch.setattr(cli, "with_further", None)
+    for words in ("run echo --preset tiny", "verify echo", "plot x.h5"):
+        cli.build_parser(words.split())
 
 
 @pytest.mark.parametrize("words", ["list", "lesson list", "study --list", "comm --list"])

@@ -46,8 +46,8 @@ WAITS = "import time\ntime.sleep(1000)\n"  # the program of a student
 # before the signal. Marking ends it after 120 s, when the test has waited too long.
 PATIENT = """
 import sys
-if "lesson" in sys.orig_argv:
-    from miniapps.workbench.lesson import running
+if "lesson" in " ".join(sys.orig_argv):
+    from miniapps.lessons.checking import running
     running.STALL_S = 1000.0
 """
 STATUS = {"INT": 130, "TERM": 143, "HUP": 129, "KILL": -9, "launcher": 3}

@@ -16,10 +16,10 @@ import skips
 import support
 
 from miniapps import lessons
+from miniapps.lessons.checking import apart, sandbox
+from miniapps.lessons.checking.apart import MIB, Apart, Limits, obstacle
+from miniapps.lessons.checking.running import End, Task
 from miniapps.lessons.lesson import Case
-from miniapps.workbench.lesson import apart, sandbox
-from miniapps.workbench.lesson.apart import MIB, Apart, Limits, obstacle
-from miniapps.workbench.lesson.running import End, Task
 from miniapps.workbench.run.processes import TOPOLOGIES, family, process_state
 
 CASE = Case(2, (3,), 7)

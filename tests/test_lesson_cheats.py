@@ -14,13 +14,13 @@ import support
 from test_lesson_apart import isolated  # noqa: F401  (a fixture)
 
 from miniapps import lessons
+from miniapps.lessons.checking import check, command, naming, running
+from miniapps.lessons.checking.apart import Apart
+from miniapps.lessons.checking.mark import Marked, cases_of, mark, seed_of
+from miniapps.lessons.checking.submissions import Submission, found_in
 from miniapps.lessons.lesson import Case
 from miniapps.workbench import cli
 from miniapps.workbench.exit_status import WRONG
-from miniapps.workbench.lesson import check, command, naming, running
-from miniapps.workbench.lesson.apart import Apart
-from miniapps.workbench.lesson.mark import Marked, cases_of, mark, seed_of
-from miniapps.workbench.lesson.submissions import Submission, found_in
 
 HALO = lessons.load("halo")
 ADA = Submission("ada", "halo", runtime="mpi4py")

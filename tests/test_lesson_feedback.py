@@ -15,9 +15,9 @@ import pytest
 from lesson_table import ending
 
 from miniapps import lessons
+from miniapps.lessons.checking import check, command, naming, running
+from miniapps.lessons.checking.naming import NEAREST
 from miniapps.lessons.lesson import Case, Lesson
-from miniapps.workbench.lesson import check, command, naming, running
-from miniapps.workbench.lesson.naming import NEAREST
 
 COUNTS = 1, 2  # processes
 EXCHANGE, RETURN = (

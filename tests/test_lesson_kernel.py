@@ -9,10 +9,10 @@ import pytest
 import skips
 
 from miniapps import lessons
+from miniapps.lessons.checking import apart, check, command
+from miniapps.lessons.checking.mark import mark
+from miniapps.lessons.checking.submissions import Submission
 from miniapps.lessons.lesson import load_program
-from miniapps.workbench.lesson import apart, check, command
-from miniapps.workbench.lesson.mark import mark
-from miniapps.workbench.lesson.submissions import Submission
 
 LESSON = lessons.load("kernel")
 ANSWER = LESSON.answer("numba")

@@ -11,15 +11,15 @@ from lesson_names import at_once, not_named
 
 from miniapps import lessons
 from miniapps.lessons.balancing import TOGETHER, telling
+from miniapps.lessons.checking import check, running
+from miniapps.lessons.checking.mark import LARGEST_MORE, cases_of, mark, seed_of
+from miniapps.lessons.checking.naming import UNFILLED
+from miniapps.lessons.checking.running import Task
+from miniapps.lessons.checking.submissions import Submission, found_in
 from miniapps.lessons.mistakes import Mistake
 from miniapps.lessons.sum import UNIT
 from miniapps.workbench import cli
 from miniapps.workbench.exit_status import VALID
-from miniapps.workbench.lesson import check, running
-from miniapps.workbench.lesson.mark import LARGEST_MORE, cases_of, mark, seed_of
-from miniapps.workbench.lesson.naming import UNFILLED
-from miniapps.workbench.lesson.running import Task
-from miniapps.workbench.lesson.submissions import Submission, found_in
 
 RUNTIME = "from mpi4py import MPI\n"
 

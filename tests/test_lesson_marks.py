@@ -15,12 +15,12 @@ import pytest
 import support
 
 from miniapps import lessons
+from miniapps.lessons.checking import apart, mark, marking, marks
+from miniapps.lessons.checking.mark import Mark, Marked
+from miniapps.lessons.checking.submissions import Submission
 from miniapps.lessons.lesson import Criterion
 from miniapps.workbench import cli
 from miniapps.workbench.exit_status import FAILED, INTERRUPTED, VALID
-from miniapps.workbench.lesson import apart, mark, marking, marks
-from miniapps.workbench.lesson.mark import Mark, Marked
-from miniapps.workbench.lesson.submissions import Submission
 from miniapps.workbench.table import USUAL_WIDTH
 
 FIRST, SECOND = Criterion(3, "right"), Criterion(7, "few <messages> & none, in vain")

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from miniapps import lessons
+from miniapps.lessons.checking import check, command, returned, running
+from miniapps.lessons.checking.running import Returned, Task
 from miniapps.workbench import cli
 from miniapps.workbench.exit_status import VALID
-from miniapps.workbench.lesson import check, command, returned, running
-from miniapps.workbench.lesson.running import Returned, Task
 
 RING = lessons.load("ring")
 TURNS = """from mpi4py import MPI

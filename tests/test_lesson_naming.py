@@ -12,14 +12,14 @@ from lesson_names import looked_up
 from lesson_table import RUNTIMES, ending
 
 from miniapps import lessons
+from miniapps.lessons.checking import check, command, naming
+from miniapps.lessons.checking.check import Outcome
+from miniapps.lessons.checking.naming import NEAREST, UNFILLED, Named
+from miniapps.lessons.checking.running import Returned
+from miniapps.lessons.checking.unfilled import unfilled
 from miniapps.lessons.lesson import Traffic
 from miniapps.workbench import cli
 from miniapps.workbench.exit_status import WRONG
-from miniapps.workbench.lesson import check, command, naming
-from miniapps.workbench.lesson.check import Outcome
-from miniapps.workbench.lesson.naming import NEAREST, UNFILLED, Named
-from miniapps.workbench.lesson.running import Returned
-from miniapps.workbench.lesson.unfilled import unfilled
 
 COLLECT = """from mpi4py import MPI
 import numpy as np

@@ -11,7 +11,7 @@ import pytest
 import support
 
 from miniapps import lessons
-from miniapps.workbench.lesson.page import as_html
+from miniapps.lessons.checking.page import as_html
 
 MAIN = 'if __name__ == "__main__":'
 SECTIONS = ["The idea", "The task", "What to look at", "Questions", "Where to read on"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from miniapps.lessons.checking import check
 from miniapps.lessons.lesson import Traffic
 from miniapps.lessons.particles import LESSON, NEXT, STAY, STEPS, finished
-from miniapps.workbench.lesson import check
 
 CASES = [case for processes in check.PROCESSES for case in LESSON.cases(processes, 1)]
 

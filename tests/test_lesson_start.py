@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import support
 from test_lesson_mark import answer, hand_in
 
 from miniapps import lessons
+from miniapps.lessons.checking import command, running
+from miniapps.lessons.checking.submissions import found_in
 from miniapps.workbench import cli
 from miniapps.workbench.exit_status import INTERRUPTED, VALID
-from miniapps.workbench.lesson import command
-from miniapps.workbench.lesson.submissions import found_in
 from miniapps.workbench.table import USUAL_WIDTH
 
 
@@ -39,6 +41,21 @@ def test_a_lesson_starts_for_a_second_runtime(tmp_path, monkeypatch, capsys, ref
     assert all((tmp_path / name).read_text() == text for name, text in mine.items())
     assert len([*tmp_path.iterdir()]) == 5
     assert cli.main(["lesson", "hint", "halo_charm4py.py"]) == VALID
+
+
+def test_a_program_is_checked_beside_files_with_names_of_modules(tmp_path, monkeypatch) -> None:
+    """Catches a process that imports a student's own file in place of Python's."""
+    monkeypatch.chdir(tmp_path)
+    Path("json.py").write_text("raise ValueError('mine')\n")
+    Path("ring.py").write_text(answer("ring", "mpi4py"))
+    done = support.miniapps("lesson", "check", "ring.py")
+    assert done.returncode == VALID and "right, to the last bit" in done.stdout, done.stderr
+
+
+def test_what_is_started_prepares_itself_before_it_imports_numpy() -> None:
+    """Catches threads of NumPy's library: a process that has some cannot be isolated."""
+    named = f"import sys, {running.PROCESS[-1]}; print(sys.modules.keys() & {{'numpy'}})"
+    assert support.execute([sys.executable, "-c", named]).stdout == "set()\n"
 
 
 def test_a_folder_that_cannot_be_written_is_told(monkeypatch, refused) -> None:

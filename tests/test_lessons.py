@@ -24,16 +24,16 @@ from lesson_table import (
 )
 
 from miniapps import lessons
+from miniapps.lessons.checking import check, command, naming, running
+from miniapps.lessons.checking.naming import Named
+from miniapps.lessons.checking.running import Returned
+from miniapps.lessons.checking.submissions import runtime_of
 from miniapps.lessons.lesson import PARTS, RIGHT, Case, Traffic, load_program
 from miniapps.lessons.measuring import Work
 from miniapps.lessons.mistakes import Mistake
 from miniapps.workbench import cli
 from miniapps.workbench.errors import LOG, explained
 from miniapps.workbench.exit_status import VALID, WRONG
-from miniapps.workbench.lesson import check, command, naming, running
-from miniapps.workbench.lesson.naming import Named
-from miniapps.workbench.lesson.running import Returned
-from miniapps.workbench.lesson.submissions import runtime_of
 
 LINES = 80  # of a skeleton
 FEWEST_RIGHT = 4  # programs of a lesson, by runtime, in as many styles

@@ -20,9 +20,9 @@ from test_leanmd_inputs import DATA, FRAME, write_h5md
 from miniapps.drivers.schedule import read_schedule
 from miniapps.leanmd.inputs import opened
 from miniapps.leanmd.plain_input import of_extended_xyz, of_lammps_data
+from miniapps.lessons.checking import submissions
+from miniapps.lessons.checking.submissions import Unfit, runtime_of
 from miniapps.parameters import InputError
-from miniapps.workbench.lesson import submissions
-from miniapps.workbench.lesson.submissions import Unfit, runtime_of
 from miniapps.workbench.run import batch
 from miniapps.workbench.study import options, slurm
 from miniapps.workbench.study.campaign import Campaign, object_of

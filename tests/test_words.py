@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import support
 
+from miniapps.lessons.checking.command import list_lessons
 from miniapps.workbench.doctor import driver_works
-from miniapps.workbench.lesson.command import list_lessons
 from miniapps.workbench.run.cases import Case
 from miniapps.workbench.run.record import summary
 from miniapps.workbench.study.command import print_studies

@@ -1,17 +1,20 @@
 """The workbench: tools around runs. Command line, launcher, records, doctor, demo."""
 
 import gc
-import sys
+from collections.abc import Callable
 
 from miniapps.workbench import inherited
 
-STARTED = ["lesson", "take-part"], ["lesson", "inside"]  # many times, each for a short time
-
 
 def main() -> int:
-    """Run the program ``miniapps``; returns the exit status.
+    """Run the program ``miniapps``; returns the exit status."""
+    return prepared(command_line)
 
-    Ctrl-C waits until the modules are imported, as some cannot be interrupted: `cli.main` lets it.
+
+def prepared(act: Callable[[], int]) -> int:
+    """Prepare this process, and run its program; returns the exit status.
+
+    Ctrl-C waits until the modules are imported, as some cannot be interrupted: ``act`` lets it.
     """
     inherited.prepare()
     from miniapps.workbench import environment
@@ -23,17 +26,13 @@ def main() -> int:
 
     gc.set_threshold(*garbage.RARELY)
     try:
-        return carry_out()
+        return act()
     finally:
         gc.freeze()  # else Python looks at all objects of the process several times when it ends
 
 
-def carry_out() -> int:
-    """Carry out the command line, which needs few of the modules for some commands."""
-    if sys.argv[1:3] in STARTED:
-        from miniapps.workbench.lesson import started
-
-        return started.main(sys.argv[2])
+def command_line() -> int:
+    """Carry out the command line, whose modules are imported only now."""
     from miniapps.workbench import cli
 
     return cli.main()

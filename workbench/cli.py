@@ -13,10 +13,11 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from miniapps import apps, drivers
-from miniapps.drivers.descriptor import Balancing, SharingOptions
+from miniapps.drivers.descriptor import Balancing, SharingOptions, pip_install
 from miniapps.drivers.exits import error_of
 from miniapps.parameters import InputError, one_line, require
 from miniapps.workbench import environment, inherited, standard_output
@@ -28,7 +29,6 @@ from miniapps.workbench.commands import (
     add_demo,
     add_diff,
     add_doctor,
-    add_lesson,
     add_list,
     add_model,
     add_new,
@@ -46,13 +46,17 @@ from miniapps.workbench.parser import Parser, Prints, chosen, command_parser, pr
 from miniapps.workbench.run.processes import end_by_signals
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from miniapps.workbench.run.spec import RunSpec
 
+Add = Callable[[Any, Sequence[str]], None]  # adds a command's parser, for some arguments
 OF_ONE_LAUNCH = (
     *("json", "launcher", "stall", "pin", "no_launch", "dry_run"),
     *("time_limit", "restart_on_failure", "restart_pes"),
 )
-LAUNCHED = "run", "batch", "comm", "lesson"  # commands that PEs carry out, too; they do not
+FURTHER = "miniapps.commands"  # entry points of other packages; each is an Add
+LAUNCHED = "run", "batch", "comm"  # commands that PEs carry out, too; they do not
 SUMMARY = "Small parallel scientific programs, each run unchanged by several drivers."
 
 
@@ -174,9 +178,35 @@ def build_parser(arguments: Sequence[str]) -> Parser:
     parser = Parser(prog="miniapps", allow_abbrev=False, description=SUMMARY)
     parser.add_argument("--version", action=Prints, const=print_version, help="the version")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for name in chosen([*COMMANDS], arguments, 0):
-        COMMANDS[name](commands, arguments)
+    known = COMMANDS if {*arguments[:1]} & {*COMMANDS} else with_further(arguments)
+    for name in chosen([*known], arguments, 0):
+        known[name](commands, arguments)
     return parser
+
+
+def with_further(arguments: Sequence[str]) -> dict[str, Add]:
+    """All commands, also those of installed packages, which a bare source tree does not have.
+
+    Raises InputError if there is none of these, and the arguments name no other command.
+    """
+    found = apps.installed(FURTHER)
+    if not found and arguments and not arguments[0].startswith("-"):
+        more = f"others need an installation: {pip_install('-e', '.')}"
+        raise InputError("command", arguments[0], f"must be one of {', '.join(COMMANDS)}; {more}")
+    further = {name: partial(_add_further, one) for name, one in found.items()}
+    return COMMANDS | {name: add for name, add in further.items() if name not in COMMANDS}
+
+
+def _add_further(entry: EntryPoint, commands: Any, arguments: Sequence[str]) -> None:
+    """Add the command of an entry point; one that cannot be imported is left out of lists."""
+    try:
+        add = entry.load()
+    except Exception as error:
+        what = f"import fails: {type(error).__name__}: {error}"
+        require(arguments[:1] != [entry.name], "command", entry.name, what)
+        print(f"left out: command {entry.name}: {what}", file=sys.stderr)
+    else:
+        add(commands, arguments)
 
 
 def _add_run(commands: Any, arguments: Sequence[str]) -> None:
@@ -250,7 +280,7 @@ def _batch(options: argparse.Namespace, runtime: list[str]) -> int:
     return batch.batch(options.file, spec_of, options.stall)
 
 
-COMMANDS: dict[str, Callable[[Any, Sequence[str]], None]] = {
+COMMANDS: dict[str, Add] = {
     "list": add_list,
     "new": add_new,
     "run": _add_run,
@@ -268,7 +298,6 @@ COMMANDS: dict[str, Callable[[Any, Sequence[str]], None]] = {
     "plot": add_plot,
     "diff": add_diff,
     "replay": add_replay,
-    "lesson": add_lesson,
     "demo": add_demo,
 }
 

@@ -274,16 +274,6 @@ def add_reproduce(commands: Any, arguments: Sequence[str]) -> None:
         command.add_options(parser)
 
 
-def add_lesson(commands: Any, arguments: Sequence[str]) -> None:
-    """Add `miniapps lesson`."""
-    help = "exercises in parallel programming, checked bit for bit"
-    parser = command_parser(commands, "lesson", help, "", None)
-    if arguments[:1] == ["lesson"]:
-        from miniapps.workbench.lesson import command
-
-        command.add_commands(parser)
-
-
 def add_doctor(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps doctor`."""
     command_parser(

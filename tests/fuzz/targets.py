@@ -42,8 +42,6 @@ from miniapps.workbench.adversary.trial import Result, Subject
 from miniapps.workbench.comm import anatomy
 from miniapps.workbench.comm import command as benchmarks
 from miniapps.workbench.exit_status import WRONG
-from miniapps.workbench.lesson import apart
-from miniapps.workbench.lesson import command as lesson
 from miniapps.workbench.run import batch, execute, launch
 from miniapps.workbench.run.spec import RunSpec
 from miniapps.workbench.selftest import command as selftest
@@ -159,7 +157,6 @@ def replace_what_runs() -> None:
     verify.verify = doctor.doctor = selftest.selftest = nothing  # type: ignore[assignment]
     demo.demo = noise.noted = nothing  # type: ignore[assignment]
     launch.launch = benchmarks.execute = anatomy.comm_anatomy = nothing  # type: ignore[assignment]
-    lesson.take_part = apart.inside = nothing  # type: ignore[assignment]
     tiling.measured_rates = lambda *_: {1: 1.0}  # type: ignore[assignment]
 
 

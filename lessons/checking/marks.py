@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
+from miniapps.lessons.checking.mark import Mark, Marked
 from miniapps.parameters import InputError, require
-from miniapps.workbench.lesson.mark import Mark, Marked
 from miniapps.workbench.quoting import csv_text, line, markup
 from miniapps.workbench.run.replaced import write_text
 from miniapps.workbench.table import Column, Table, lines, width

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
@@ -19,6 +20,8 @@ from miniapps.workbench.run.shared_memory import require_shared_of
 
 STALL_S = 4.0
 KEPT = 32  # cases whose numbers are kept in memory: of one lesson on one number of processes
+# What is started; -P: it imports nothing from a student's folder.
+PROCESS = (sys.executable, "-P", "-m", "miniapps.lessons.checking.started")
 HIDDEN = 0  # instead of a case's seed, with which a program could compute the answer
 
 
@@ -90,8 +93,9 @@ def run_together(tasks: Sequence[Task]) -> list[Returned | str]:
         for work, task in zip(works, tasks, strict=True):
             work.give(task.given)
         require_shared_of("lesson", works[0])
-        command = launch.command(works[0], [], None)
-        results = launch.launch_all(works, command, STALL_S)
+        with launch.pes_started_by(PROCESS):
+            command = launch.command(works[0], [], None)
+            results = launch.launch_all(works, command, STALL_S)
         return [
             result if isinstance(result, str) else returned(work, result)
             for work, result in zip(works, results, strict=False)

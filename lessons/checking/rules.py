@@ -1,6 +1,6 @@
 """What a program may not do, found by reading it: what reaches the checker instead of the task.
 
-The rules find what is done openly. They are not what protects a machine (`workbench.lesson.apart`).
+The rules find what is done openly. They are not what protects a machine (`lessons.checking.apart`).
 """
 
 from __future__ import annotations

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from miniapps.lessons.checking import check
+from miniapps.lessons.checking.check import Outcome
+from miniapps.lessons.checking.unfilled import unfilled
 from miniapps.lessons.lesson import Lesson
 from miniapps.lessons.mistakes import Mistake, source
-from miniapps.workbench.lesson import check
-from miniapps.workbench.lesson.check import Outcome
-from miniapps.workbench.lesson.unfilled import unfilled
 
 UNFILLED = "parts of the skeleton are not filled in yet"
 NEAREST = "nearest known mistake"

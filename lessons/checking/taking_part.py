@@ -5,15 +5,16 @@ It imports no more than it needs, because a check starts a dozen processes.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import pickle
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from miniapps import lessons
 from miniapps.lessons.failures import placed
-from miniapps.lessons.lesson import fill_new_arrays
+from miniapps.lessons.lesson import RUNTIMES, fill_new_arrays
 from miniapps.lessons.work import Work
 from miniapps.parameters import require
 from miniapps.workbench.exit_status import FAILED, VALID
@@ -40,9 +41,14 @@ def take_part() -> int:
     watcher = reopened(folder / PROGRESS, works[0].pes)
     fill_new_arrays()
     try:
-        lessons.runner(works[0].runtime).take_part(works, watcher, report)
+        runner(works[0].runtime).take_part(works, watcher, report)
     except (Exception, SystemExit) as error:
         watcher.fail(placed(error, {work.program for work in works}))
         remove_shared_files()
         os._exit(FAILED)
     return VALID
+
+
+def runner(runtime: str) -> ModuleType:
+    """The module that runs programs for a runtime, which imports the runtime."""
+    return importlib.import_module(f"miniapps.lessons.{RUNTIMES[runtime]}.programs")

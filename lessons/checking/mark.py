@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from miniapps import lessons
+from miniapps.lessons.checking import check, naming
+from miniapps.lessons.checking.check import Outcome
+from miniapps.lessons.checking.running import Ended, Task
+from miniapps.lessons.checking.submissions import Submission
 from miniapps.lessons.lesson import Case, Criterion, Lesson
 from miniapps.parameters import one_line
 from miniapps.workbench.errors import explained
-from miniapps.workbench.lesson import check, naming
-from miniapps.workbench.lesson.check import Outcome
-from miniapps.workbench.lesson.running import Ended, Task
-from miniapps.workbench.lesson.submissions import Submission
 
 LARGEST_MORE = 8  # by how many numbers a student's cases are longer, at most
 SEED_BITS = 48

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from argparse import SUPPRESS, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from functools import partial
@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from miniapps import lessons
+from miniapps.lessons.checking import check, marking, naming, returned
+from miniapps.lessons.checking.check import Outcome
+from miniapps.lessons.checking.mark import cases_of, seed_from
+from miniapps.lessons.checking.page import as_html
+from miniapps.lessons.checking.submissions import Unfit, lesson_of, require_runtime, runtime_of
 from miniapps.lessons.lesson import IMPORTED, RUNTIMES, Lesson
 from miniapps.parameters import InputError, require
 from miniapps.workbench.exit_status import VALID, WRONG
-from miniapps.workbench.lesson import apart, check, marking, naming, returned
-from miniapps.workbench.lesson.check import Outcome
-from miniapps.workbench.lesson.mark import cases_of, seed_from
-from miniapps.workbench.lesson.page import as_html
-from miniapps.workbench.lesson.submissions import Unfit, lesson_of, require_runtime, runtime_of
-from miniapps.workbench.lesson.taking_part import take_part
 from miniapps.workbench.run.replaced import write_text
 from miniapps.workbench.run.writable import check_writable
 from miniapps.workbench.table import labelled, width
@@ -40,9 +39,8 @@ def add_commands(parser: Any) -> None:
     parser.epilog = EXAMPLES
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
-    def add(name: str, help: str | None, act: Callable[[Namespace], int]) -> Any:
-        shown = {} if help is None else {"help": help}  # others are not listed
-        made = commands.add_parser(name, **shown, allow_abbrev=False)
+    def add(name: str, help: str, act: Callable[[Namespace], int]) -> Any:
+        made = commands.add_parser(name, help=help, allow_abbrev=False)
         made.set_defaults(command=lambda options, runtime: act(options))
         return made
 
@@ -63,9 +61,6 @@ def add_commands(parser: Any) -> None:
     marked = add("mark", "run the programs of a class apart, and give points", _mark)
     marked.set_defaults(starts_runs=True)
     marking.add_options(marked)
-    add("inside", None, lambda options: apart.inside())
-    part = add("take-part", None, lambda options: take_part())
-    part.add_argument("--no-launch", action="store_true", help=SUPPRESS)
 
 
 def _start(options: Namespace) -> int:

@@ -9,12 +9,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from miniapps import lessons
+from miniapps import drivers, lessons
+from miniapps.drivers.descriptor import importable, pip_install
+from miniapps.lessons.checking import rules
 from miniapps.lessons.lesson import IMPORTED, RUNTIMES, Lesson
 from miniapps.parameters import InputError, one_line, require
 from miniapps.workbench.errors import explained
-from miniapps.workbench.lesson import rules
 
+NUMBA_CUDA = "numba-cuda>=0.30,<0.31"  # without a compiler: the simulator needs none
 LONGEST = 1 << 17  # bytes of a program
 DEPTH = 3  # folders between a student's and the program
 
@@ -132,8 +134,15 @@ def runtime_of(program: Path, lesson: Lesson) -> str:
 
 def require_runtime(runtime: str, command: str, value: object) -> None:
     """Raise InputError if programs for a runtime cannot run here."""
-    missing = lessons.unavailable(runtime)
+    missing = unavailable(runtime)
     require(missing is None, command, value, str(missing))
+
+
+def unavailable(runtime: str) -> str | None:
+    """Why programs for a runtime cannot run here, in one line; None if they can."""
+    if runtime == "numba" and not importable("numba_cuda"):
+        return f"numba-cuda is not installed: {pip_install(NUMBA_CUDA)}"
+    return drivers.get(RUNTIMES[runtime]).unavailable()
 
 
 def parsed(program: Path) -> ast.Module:

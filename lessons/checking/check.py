@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from miniapps.lessons.checking import returned, running
+from miniapps.lessons.checking.running import Returned, Task
 from miniapps.lessons.lesson import PARTS, Case, Lesson
 from miniapps.lessons.work import STUCK, pes_for
 from miniapps.workbench.errors import TRACEBACK
-from miniapps.workbench.lesson import returned, running
-from miniapps.workbench.lesson.running import Returned, Task
 from miniapps.workbench.plural import counted
 from miniapps.workbench.run.stall import STALLED
 

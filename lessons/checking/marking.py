@@ -10,15 +10,14 @@ from typing import Any
 
 from miniapps import lessons
 from miniapps.drivers.exits import Terminated
+from miniapps.lessons.checking import apart, marks, sandbox
+from miniapps.lessons.checking.apart import Apart
+from miniapps.lessons.checking.mark import Marked, mark_all
+from miniapps.lessons.checking.submissions import found_in, require_runtime
 from miniapps.lessons.lesson import MISTAKES, RIGHT, RUNTIMES
 from miniapps.parameters import require
 from miniapps.workbench.exit_status import FAILED, INTERRUPTED, VALID
-from miniapps.workbench.lesson import apart, marks, sandbox
-from miniapps.workbench.lesson.apart import Apart
-from miniapps.workbench.lesson.mark import Marked, mark_all
-from miniapps.workbench.lesson.submissions import found_in, require_runtime
 from miniapps.workbench.quoting import line
-from miniapps.workbench.run.processes import end_by_signals
 
 
 def add_options(parser: Any) -> None:
@@ -64,7 +63,6 @@ def mark_folder(options: Namespace) -> int:
     for path in hidden:
         needed = sandbox.needs(path)
         require(not needed, "lesson mark", path, f"must not hold {needed}, which submissions need")
-    end_by_signals()
     obstacle = apart.obstacle(hidden)
     if obstacle:
         require(

@@ -1,7 +1,7 @@
 """Runs one submission apart from all others, and ends it if it takes too much.
 
 A process of its own (`inside`) starts the submission's processes. Where the kernel allows it, it is
-shut in first (`workbench.lesson.sandbox`). This process gives it the tasks through a pipe and reads
+shut in first (`lessons.checking.sandbox`). This process gives it the tasks through a pipe and reads
 what the programs returned from another one; it runs nothing that comes from there.
 """
 
@@ -25,11 +25,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from miniapps.devices import system
+from miniapps.lessons.checking import running, sandbox
+from miniapps.lessons.checking.running import End, Ended, Returned, Task
 from miniapps.workbench.errors import explained
 from miniapps.workbench.exit_status import VALID
-from miniapps.workbench.lesson import running, sandbox
-from miniapps.workbench.lesson.running import End, Ended, Returned, Task
-from miniapps.workbench.run import launch
 from miniapps.workbench.run.processes import family, process_state, remove_orphans
 from miniapps.workbench.run.scratch import scratch_folder
 
@@ -100,7 +99,7 @@ class Apart:
 
 def exchange(order: Order) -> tuple[list[bytes], str]:
     """Start the process inside and watch it; returns its lines, and the limit that it reached."""
-    command = [*launch.PROGRAM, "lesson", "inside"]
+    command = [*running.PROCESS, "inside"]
     before, since = set(family(os.getpid())), time.time()
     environment = os.environ | {"TMPDIR": str(order.scratch), "HOME": str(order.scratch)}
     with subprocess.Popen(
@@ -269,7 +268,7 @@ def obstacle(hidden: tuple[Path, ...]) -> str:
     with scratch_folder("miniapps-mark-") as folder:
         order = Order((), b"", folder.resolve(), Limits(), True, hidden)
         done = subprocess.run(
-            [*launch.PROGRAM, "lesson", "inside"],
+            [*running.PROCESS, "inside"],
             input=pickle.dumps(order),
             capture_output=True,
             check=False,

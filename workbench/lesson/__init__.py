@@ -1,1 +1,0 @@
-"""`miniapps lesson`: hands out exercises, checks answers, and says what is wrong with them."""
