@@ -185,16 +185,13 @@ def build_parser(arguments: Sequence[str]) -> Parser:
 
 
 def with_further(arguments: Sequence[str]) -> dict[str, Add]:
-    """All commands, also those of installed packages, which a bare source tree does not have.
-
-    Raises InputError if there is none of these, and the arguments name no other command.
-    """
+    """All commands, also those of installed packages. Raises InputError if one needs these."""
     found = apps.installed(FURTHER)
     if not found and arguments and not arguments[0].startswith("-"):
         more = f"others need an installation: {pip_install('-e', '.')}"
         raise InputError("command", arguments[0], f"must be one of {', '.join(COMMANDS)}; {more}")
-    further = {name: partial(_add_further, one) for name, one in found.items()}
-    return COMMANDS | {name: add for name, add in further.items() if name not in COMMANDS}
+    names = [name for name in found if name not in COMMANDS]
+    return COMMANDS | {name: partial(_add_further, found[name]) for name in names}
 
 
 def _add_further(entry: EntryPoint, commands: Any, arguments: Sequence[str]) -> None:

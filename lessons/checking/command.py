@@ -45,17 +45,17 @@ def add_commands(parser: Any) -> None:
         return made
 
     add("list", "the lessons", lambda options: list_lessons())
-    begin = add("start", "copy a lesson's page and skeleton into this folder", _start)
+    begin = add("start", "copy a lesson's page and skeleton into this folder", start)
     begin.add_argument("name", metavar="LESSON")
     begin.add_argument("--for", dest="runtime", choices=[*RUNTIMES], help="default: the first one")
     checking = add("check", "run a program on 1 to 4 processes, and say what holds", _check)
     checking.set_defaults(starts_runs=True)
     checking.add_argument("program", type=Path, metavar="FILE.py")
     checking.add_argument("--watch", action="store_true", help="again whenever the file is saved")
-    help_me = add("hint", "one of three hints", _hint)
+    help_me = add("hint", "one of three hints", hint)
     help_me.add_argument("name", metavar="LESSON")
     help_me.add_argument("number", type=int, nargs="?", default=1, metavar="1|2|3")
-    known = add("mistakes", "the known mistakes of a lesson, for teachers", _mistakes)
+    known = add("mistakes", "the known mistakes of a lesson, for teachers", mistakes)
     known.add_argument("name", metavar="LESSON")
     known.add_argument("--show", metavar="MISTAKE", help="print this wrong program")
     marked = add("mark", "run the programs of a class apart, and give points", _mark)
@@ -63,20 +63,8 @@ def add_commands(parser: Any) -> None:
     marking.add_options(marked)
 
 
-def _start(options: Namespace) -> int:
-    return start(options.name, options.runtime, Path())
-
-
 def _check(options: Namespace) -> int:
     return watch(options.program) if options.watch else check_program(options.program)
-
-
-def _hint(options: Namespace) -> int:
-    return hint(options.name, options.number)
-
-
-def _mistakes(options: Namespace) -> int:
-    return mistakes(options.name, options.show)
 
 
 def _mark(options: Namespace) -> int:
@@ -98,21 +86,21 @@ def list_lessons() -> int:
     return VALID
 
 
-def start(name: str, runtime: str | None, folder: Path) -> int:
-    """Copy a lesson's page and skeleton into a folder. Raises InputError.
+def start(options: Namespace) -> int:
+    """Copy a lesson's page and skeleton into this folder. Raises InputError.
 
     Without a runtime it is the first one for which there is a skeleton.
     """
-    lesson = found(name)
-    runtime = runtime or lesson.runtimes[0]
+    lesson, name = found(options.name), options.name
+    runtime = options.runtime or lesson.runtimes[0]
     allowed = f"this lesson is for {' and '.join(lesson.runtimes)}"
     require(runtime in lesson.runtimes, "--for", runtime, allowed)
     require_runtime(runtime, "lesson start", name)
-    program = program_for(lesson, runtime, folder)
+    program = program_for(lesson, runtime)
     require(not program.exists(), "lesson start", name, f"{program} exists; it is not overwritten")
     check_writable("lesson start", program)
     text = (lesson.folder / "page.md").read_text(encoding="utf-8")
-    page, shown = (folder / f"{name}.{kind}" for kind in ("md", "html"))
+    page, shown = (Path(f"{name}.{kind}") for kind in ("md", "html"))
     for file, written in ((page, text), (shown, as_html(text))):
         if not file.exists():  # it may be there already: it is the same for all runtimes
             write_text(file, written)
@@ -123,27 +111,27 @@ def start(name: str, runtime: str | None, folder: Path) -> int:
     return VALID
 
 
-def program_for(lesson: Lesson, runtime: str, folder: Path) -> Path:
+def program_for(lesson: Lesson, runtime: str) -> Path:
     """The name of a new program: one that says the runtime too, beside a program for another."""
-    first = folder / f"{lesson.name}.py"
+    first = Path(f"{lesson.name}.py")
     package = IMPORTED.get(runtime, runtime)
     imports = re.compile(rf"(?m)^\s*(import|from)\s+{package}\b")
     if not first.is_file() or imports.search(first.read_text(encoding="utf-8", errors="replace")):
         return first
-    return folder / f"{lesson.name}_{runtime}.py"
+    return Path(f"{lesson.name}_{runtime}.py")
 
 
-def hint(name: str, number: int) -> int:
+def hint(options: Namespace) -> int:
     """Print one of a lesson's three hints. Raises InputError."""
-    hints = found(Path(name).stem.partition("_")[0]).hints()
+    hints, number = found(Path(options.name).stem.partition("_")[0]).hints(), options.number
     require(1 <= number <= len(hints), "lesson hint", number, f"1 to {len(hints)}")
     print(hints[number - 1])
     return VALID
 
 
-def mistakes(name: str, shown: str | None) -> int:
+def mistakes(options: Namespace) -> int:
     """Print the known mistakes of a lesson, or one as a whole program. Raises InputError."""
-    lesson = found(name)
+    lesson, name, shown = found(options.name), options.name, options.show
     every = {one.name: one for runtime in lesson.runtimes for one in lesson.mistakes(runtime)}
     if shown is None:
         longest = max(map(len, every))

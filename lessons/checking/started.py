@@ -14,32 +14,21 @@ from miniapps.workbench import prepared
 
 def main() -> int:
     """Run the act that the first argument names; returns the exit status."""
-    from miniapps.parameters import InputError
     from miniapps.workbench.errors import explained
-    from miniapps.workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED
+    from miniapps.workbench.exit_status import FAILED, INTERRUPTED
 
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     try:
-        return run(sys.argv[1])
-    except InputError as error:
-        print(f"miniapps: {error}", file=sys.stderr)
-        return BAD_INPUT
+        if sys.argv[1] == "inside":
+            from miniapps.lessons.checking.apart import inside as act
+        else:
+            from miniapps.lessons.checking.taking_part import take_part as act
+        return act()
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
         print(f"miniapps: {explained(error)}", file=sys.stderr)
         return FAILED
-
-
-def run(name: str) -> int:
-    """Run the act of a name; only that is imported."""
-    if name == "inside":
-        from miniapps.lessons.checking.apart import inside
-
-        return inside()
-    from miniapps.lessons.checking.taking_part import take_part
-
-    return take_part()
 
 
 if __name__ == "__main__":

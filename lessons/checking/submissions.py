@@ -134,15 +134,10 @@ def runtime_of(program: Path, lesson: Lesson) -> str:
 
 def require_runtime(runtime: str, command: str, value: object) -> None:
     """Raise InputError if programs for a runtime cannot run here."""
-    missing = unavailable(runtime)
-    require(missing is None, command, value, str(missing))
-
-
-def unavailable(runtime: str) -> str | None:
-    """Why programs for a runtime cannot run here, in one line; None if they can."""
+    missing = drivers.get(RUNTIMES[runtime]).unavailable()
     if runtime == "numba" and not importable("numba_cuda"):
-        return f"numba-cuda is not installed: {pip_install(NUMBA_CUDA)}"
-    return drivers.get(RUNTIMES[runtime]).unavailable()
+        missing = f"numba-cuda is not installed: {pip_install(NUMBA_CUDA)}"
+    require(missing is None, command, value, str(missing))
 
 
 def parsed(program: Path) -> ast.Module:
