@@ -27,7 +27,10 @@ from mutation.operators import Mutant, mutants_of
 from mutation.processes import at_once
 
 RESULT = Path(__file__).with_suffix(".json")
-SOURCES = "miniapps/**/*.py", "drivers/**/*.py", "communication/**/*.py", "workbench/**/*.py"
+SOURCES = (
+    *("miniapps/**/*.py", "drivers/**/*.py", "communication/**/*.py", "workbench/**/*.py"),
+    "lessons/checking/*.py",
+)
 OF_FUNCTION = 3  # mutants of one function, at most, for a file of tests
 # In these files a mutant could delete what belongs to others, or end their processes.
 CLEANS_UP = re.compile(r"rmtree|unlink|rmdir|os\.remove|kill|terminate|orphan")
