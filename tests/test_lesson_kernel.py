@@ -9,7 +9,7 @@ import pytest
 import skips
 
 from miniapps import lessons
-from miniapps.lessons.checking import apart, check, command
+from miniapps.lessons.checking import apart, check, command, submissions
 from miniapps.lessons.checking.mark import mark
 from miniapps.lessons.checking.submissions import Submission
 from miniapps.lessons.lesson import load_program
@@ -124,7 +124,7 @@ def test_the_answer_is_made_for_a_gpu() -> None:
 @pytest.mark.parametrize("act", ["start", "check", "mark"])
 def test_what_is_missing_is_named(act: str, tmp_path, monkeypatch, refused) -> None:
     """Catches a traceback, or marks of 0, where numba-cuda is not installed."""
-    monkeypatch.setattr(lessons, "importable", lambda name: name != "numba_cuda")
+    monkeypatch.setattr(submissions, "importable", lambda name: name != "numba_cuda")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "class" / "ada").mkdir(parents=True)
     program = tmp_path / "class" / "ada" / "kernel.py"
