@@ -41,6 +41,10 @@ class DeviceMessage:
         """
         raise NotImplementedError
 
+    def is_written(self) -> bool:
+        """Return whether `in_place` would not wait."""
+        raise NotImplementedError
+
     def place(self) -> bytes | None:
         """Return where other processes find the message, once `Backend.offer` was called.
 

@@ -90,6 +90,7 @@ class SharingOptions(Options):
 
     def check(self, asked: Asked) -> None:
         """Raise InputError if the option is given without a GPU."""
+        super().check(asked)
         require_gpu(asked, "--gpu-ipc", self.gpu_ipc)
 
 

@@ -85,12 +85,6 @@ class RankTransport(Transport):
             self.backend = OPENED.get(job.device)
             self.sharers = sharers(group, self.backend)
 
-    def path_on_gpus(self, path: str, why: str) -> tuple[str, str]:
-        """The path of messages on GPUs, and the reason, from those of ranks that share none."""
-        if self.sharers.all:
-            return "ipc", "all ranks share a GPU"
-        return path, f"{why}; ipc between ranks that share a GPU" if self.sharers.some else why
-
     def link(self, runner: Runner, edge: Edge, peer: Peer, rank: int) -> Link:
         """A link from a block's edge to its neighbour on another rank."""
         raise NotImplementedError

@@ -230,6 +230,10 @@ class MessageView(DeviceMessage):
             streams.reached(self.buffer.ready)
         return self.buffer.stream.toolkit.for_mpi(self.array)
 
+    def is_written(self) -> bool:
+        """Return whether all kernels and copies that write the message are known to have ended."""
+        return self.buffer.ready is None or self.buffer.ready.query()
+
     def place(self) -> bytes | None:
         """See `DeviceMessage.place`."""
         return self.buffer.stream.toolkit.share().place(self.in_place())

@@ -149,6 +149,16 @@ class Event:
             checked(driver.cuEventSynchronize(self.handle))
             self.stream.reached = self.number
 
+    def query(self) -> bool:
+        """Return whether it is reached, without a wait."""
+        if self.stream.reached < self.number:
+            result = driver.cuEventQuery(self.handle)
+            if result[0] == driver.CUresult.CUDA_ERROR_NOT_READY:
+                return False
+            checked(result)
+            self.stream.reached = self.number
+        return True
+
     def wait(self, stream: Stream) -> None:
         """Let a stream wait until it is reached, unless it waits for it or a later one already.
 

@@ -43,7 +43,8 @@ class Toolkit:
 
     Arrays have ``shape``, ``dtype``, ``size``, slices, ``reshape``, ``view``, ``copy_to_host(array,
     stream=)`` and ``copy_to_device(array, stream=)``; streams have ``synchronize()``; marks have
-    ``synchronize()``, ``wait(stream)`` and ``elapsed_time(later mark)`` in milliseconds.
+    ``synchronize()``, ``query()`` (whether they are reached), ``wait(stream)`` and
+    ``elapsed_time(later mark)`` in milliseconds.
     """
 
     def __init__(self) -> None:
@@ -184,6 +185,10 @@ class HostMark:
 
     def synchronize(self) -> None:
         """Do nothing: the work has ended."""
+
+    def query(self) -> bool:
+        """Return that it is reached: the work has ended."""
+        return True
 
     def wait(self, stream: Any) -> None:
         """Do nothing: the work has ended."""

@@ -16,6 +16,7 @@ from miniapps.drivers.descriptor import (
     Driver,
     Launcher,
     Options,
+    SharingOptions,
     Start,
     listed,
     pip_install,
@@ -35,7 +36,7 @@ nodes "$list"
 
 
 @dataclass(frozen=True)
-class CharmOptions(Balancing):
+class CharmOptions(SharingOptions, Balancing):
     """Options of this driver alone."""
 
     balancers = BALANCERS

@@ -225,7 +225,7 @@ class BlockChare(Chare):
         """Take the messages that the block waits for; True if all have arrived."""
         if self.waiting is None:
             return False
-        answer = self.runner.inbox.take(self.waiting)
+        answer = self.pe.mail.collect(self.runner, self.waiting)
         if answer is None:
             return False
         self.answer, self.answered, self.waiting = answer, True, None

@@ -24,6 +24,7 @@ from miniapps.drivers.charm.chare import BlockChare
 from miniapps.drivers.charm.pe import FAILED, PE, fail
 from miniapps.drivers.checkpoints import Checkpoints, require_state
 from miniapps.drivers.exits import error_of
+from miniapps.drivers.gpu_ipc import Sharers
 from miniapps.drivers.job import Job, RunError, Segment, Watcher
 from miniapps.drivers.outcome import Outcome, Report, joined
 from miniapps.drivers.shares import Share
@@ -73,7 +74,7 @@ def _execute(job: Job[CharmOptions], watcher: Watcher, earlier: list[Any]) -> Ou
     pes = Group(PE, args=[job, watcher, list(earlier)])
     charm.awaitCreation(pes)
     pes.prepare(local_ranks(pes, job), awaitable=True).get()
-    why = share_memory(pes, job)
+    why, path = share_memory(pes, job), share_gpus(pes, job)
     arrays = {kind: Array(BlockChare, ndims=1) for kind in layout.families()}
     pes.introduce(arrays, awaitable=True).get()
     for place, number in layout.numbers.items():
@@ -111,7 +112,7 @@ def _execute(job: Job[CharmOptions], watcher: Watcher, earlier: list[Any]) -> Ou
     earlier.append(pes)
     end = End(done, agreements.stopped)
     return joined(
-        job, parts, end, {"charm": "netlrts"}, PATH, None if why is None else ("datagrams", why)
+        job, parts, end, {"charm": "netlrts"}, path, None if why is None else ("datagrams", why)
     )
 
 
@@ -132,6 +133,22 @@ def share_memory(pes: Any, job: Job[CharmOptions]) -> str | None:
     pes.open(offers, awaitable=True).get()
     whys = [pes[pe].begin_sharing(ret=True).get() for pe in range(job.layout.pes)]
     return next(filter(None, whys), None)
+
+
+def share_gpus(pes: Any, job: Job[CharmOptions]) -> tuple[str, str]:
+    """Let PEs of one GPU lend each other messages; returns the path of messages, and why.
+
+    If only the runtime knows where blocks are, as they migrate, all PEs must share the GPU.
+    """
+    sharers, count = Sharers(), job.layout.pes
+    if job.device != "cpu" and job.options.gpu_ipc == "auto":
+        offers = [pes[pe].offer_gpu(ret=True).get() for pe in range(count)]
+        answers = [pes[pe].try_offers(offers, ret=True).get() for pe in range(count)]
+        found = Sharers.of(0, answers)
+        if found.all or not job.options.lb_period or len(job.layout.families()) > 1:
+            sharers = found
+            pes.share_gpu(answers, awaitable=True).get()
+    return sharers.path(*PATH)
 
 
 def _make(

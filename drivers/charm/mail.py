@@ -8,8 +8,9 @@ array to many blocks and collect the sum of many. Then each PE gets one message 
 which it distributes by reference, and sends one message with the sum over its blocks. Only calls of
 a PE need the PE of each chare, which `pe.PE` updates after each load-balancing step.
 
-Messages on a GPU are passed by reference too. Messages for other PEs, and complete sums for them,
-are copied to the host; the chare is called again after other chares have run, and sends them then.
+Messages on a GPU are passed by reference too. Messages for PEs on the same GPU are lent
+(`drivers.gpu_ipc`). Other messages for other PEs, and complete sums for them, are copied to the
+host. The chare is called again after other chares have run, and sends them then.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.contract import Place, Post, PostSum, checked_messages
+from miniapps.contract import Collect, Place, Post, PostSum, checked_messages
 from miniapps.devices.messages import Allocate, DeviceMessage, plain_envelope
+from miniapps.drivers.gpu_ipc import Ledger, Sharers, through_host
 
 SHORT_BYTES = 1 << 16  # of a message, on average, below which a call costs more
 Route = tuple[str, int, Any]  # an edge's other end: kind and number of the block, its edge
@@ -28,6 +30,9 @@ Route = tuple[str, int, Any]  # an edge's other end: kind and number of the bloc
 
 class Mail:
     """Sends the messages of a PE's chares; the transport of their runners."""
+
+    sharers = Sharers()
+    ledger: Ledger
 
     def __init__(self, pe: Any) -> None:
         self.pe = pe
@@ -73,22 +78,52 @@ class Mail:
             away = self._add_up(step, phase, runner.place[0], away)
         if not away:
             return
-        if any(isinstance(message, DeviceMessage) for _, message in away):
-            runner.stage(request, away, True)
-        else:
+        if not any(isinstance(message, DeviceMessage) for _, message in away):
             self._send(runner, step, phase, summed, away)
+            return
+        for lent in (False, True):
+            some = [pair for pair in away if self._is_lent(pair) is lent]
+            if some:
+                runner.stage(request, some, not lent)
+
+    def _is_lent(self, pair: tuple[Route, Any]) -> bool:
+        """Whether a message lies on the GPU of its receiver, and is copied there."""
+        (_, number, _), message = pair
+        if not self.sharers.some or not isinstance(message, DeviceMessage):
+            return False
+        pe = self.pe.location(number)
+        return self.sharers.all if pe is None else pe in self.sharers.ranks
 
     def collect(self, runner: Any, request: Any) -> Any:
         """The answer to a Collect; None if messages are missing, which wake the chare later."""
-        return runner.inbox.take(request)
+        answer = runner.inbox.take(request)
+        if answer is None or not self.sharers.some or type(request) is not Collect:
+            return answer
+        device, ledger = runner.block.device, self.ledger
+        answer = {
+            edge: ledger.borrow(device, edge, came) if type(came) is bytes else came
+            for edge, came in answer.items()
+        }
+        for owner, numbers in ledger.copied().items():
+            self.pe.thisProxy[owner].give_back(numbers)
+        return answer
 
     def flush(self, runner: Any) -> None:
         """Do nothing: `send_staged` sends these messages after other chares have run."""
 
     def send_staged(self, runner: Any) -> None:
-        """Send a block's messages from the device; waits for their copies to the host."""
+        """Send a block's messages from the device; waits until they are written, or copied."""
         for departure in runner.departures():
-            self._send(runner, departure.step, departure.phase, False, departure.on_host())
+            lent = self._is_lent(departure.messages[0])
+            away = self._loans(runner, departure.messages) if lent else departure.on_host()
+            self._send(runner, departure.step, departure.phase, False, away)
+
+    def _loans(self, runner: Any, messages: list[tuple[Route, Any]]) -> list[tuple[Route, Any]]:
+        """Messages as they are lent; each receiver gets a loan of its own, as it gives it back."""
+        return [
+            (route, self.ledger.lend(message) or through_host(runner.block.device, message))
+            for route, message in messages
+        ]
 
     def _send(self, runner: Any, step: int, phase: str, summed: bool, away: list[Any]) -> None:
         """Send messages, or sums of messages, to other PEs."""
@@ -111,7 +146,8 @@ class Mail:
         """Whether these messages are short, go to fewer PEs than blocks, and it is known which."""
         blocks = {number for (_, number, _), _ in away}
         pes = {self.pe.location(number) for number in blocks}
-        short = sum(message.nbytes for _, message in away) <= SHORT_BYTES * len(away)
+        nbytes = sum(0 if type(message) is bytes else message.nbytes for _, message in away)
+        short = nbytes <= SHORT_BYTES * len(away)
         return short and len(pes) < len(blocks) and None not in pes
 
     def _send_to_blocks(self, step: int, phase: str, sender: Place, away: list[Any]) -> None:

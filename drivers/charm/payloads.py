@@ -78,21 +78,25 @@ class Payloads:
         if self.readers <= {self.pe}:
             self.pool = None
 
-    def sent(self, message: np.ndarray, pe: int | None) -> Any:
+    def sent(self, message: Any, pe: int | None) -> Any:
         """What Charm4Py is to send to a PE: a handle, or the message if that PE cannot read it.
+
+        A loan of a message on a GPU, which is ``bytes``, is sent as it is.
 
         ``pe`` is None if it is not known where the receiver is. The handle is a plain tuple, which
         is pickled in a fifth of the time.
         """
-        if self.pool is None or not (self.everyone or pe in self.readers):
+        if self.pool is None or type(message) is bytes:
+            return message
+        if not (self.everyone or pe in self.readers):
             return message
         handle = self.pool.lend(message)
         return message if handle is None else tuple(handle)
 
-    def sent_at_once(self, messages: Iterable[np.ndarray], pe: int | None) -> list[Any]:
+    def sent_at_once(self, messages: Iterable[Any], pe: int | None) -> list[Any]:
         """What Charm4Py is to send to a PE in one call. Raises RunError if that is too long."""
         sent = [self.sent(message, pe) for message in messages]
-        nbytes = sum([one.nbytes for one in sent if type(one) is not tuple])
+        nbytes = sum([one.nbytes for one in sent if isinstance(one, np.ndarray)])
         require_countable("messages of a block to another", nbytes)
         return sent
 
@@ -104,7 +108,7 @@ class Payloads:
         step = PIECE if self.pool is not None and self.everyone else max(1, arrays.size)
         return [self.sent(arrays[at : at + step], None) for at in range(0, arrays.size, step)]
 
-    def received(self, came: Iterable[Any]) -> list[np.ndarray]:
+    def received(self, came: Iterable[Any]) -> list[Any]:
         """The messages that came, those in shared memory in place. Raises MessageError."""
         return [self._opened(Handle(*one)) if type(one) is tuple else one for one in came]
 

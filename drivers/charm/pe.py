@@ -22,6 +22,7 @@ from miniapps.drivers.checkpoints import words_of_state
 from miniapps.drivers.crashes import watch_crashes
 from miniapps.drivers.engine import audits_before, write_state
 from miniapps.drivers.exits import end_at_once, error_of
+from miniapps.drivers.gpu_ipc import Ledger, Offer, Sharers, offered, opened
 from miniapps.drivers.job import Job, Segment, Store, Watcher
 from miniapps.drivers.outcome import Part
 from miniapps.drivers.shares import Share
@@ -102,6 +103,29 @@ class PE(Chare):
         self.payloads.begin(self.job.layout.pes)
         return self.payloads.why
 
+    def offer_gpu(self) -> Offer | None:
+        """The memory on this PE's GPU that others may try to open."""
+        with self.guard():
+            offer = offered(self.backend)
+        return offer
+
+    def try_offers(self, offers: list[Offer | None]) -> set[int]:
+        """Try to open memory of PEs on this GPU; returns of which ones. ``offers``: of all PEs."""
+        with self.guard():
+            found = opened(charm.myPe(), offers, self.backend)
+        return found
+
+    def share_gpu(self, answers: list[set[int]]) -> None:
+        """Lend messages to the PEs on this GPU from now on; ``answers``: of all PEs."""
+        self.mail.sharers = Sharers.of(charm.myPe(), answers)
+        self.mail.ledger = Ledger(charm.myPe(), self.job.layout.pes)
+
+    def give_back(self, numbers: list[int]) -> None:
+        """Use the memory of messages again that others have copied."""
+        with self.guard():
+            if not self.retired:
+                self.mail.ledger.give_back(numbers)
+
     def waits(self) -> list[Wait]:
         """What each block of this PE does or waits for."""
         return [wait_of(chare.runner) for chare in self.chares() if chare.block is not None]
@@ -173,6 +197,9 @@ class PE(Chare):
         for chare in self.chares():
             chare.retire()
         self.payloads = Payloads(charm.myPe(), 0)
+        if self.mail.sharers.some:
+            self.mail.ledger.lent.clear()
+            self.backend.end_sharing()
 
     def balance_retired(self) -> None:
         """Make the chares of earlier runs call AtSync, as the runtime waits for every chare."""
@@ -350,6 +377,8 @@ class PE(Chare):
         """The part of this PE in the outcome."""
         with self.guard():
             self.payloads.end()
+            if self.mail.sharers.some:
+                self.mail.ledger.settle()
             self.watcher.finish(charm.myPe())
             runners = [chare.runner for chare in self.chares()]
             part = Part.of(self.job, runners, self.log, self.jit_s)

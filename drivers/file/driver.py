@@ -99,7 +99,7 @@ def _run(group: Group, number: int, job: Job[FileOptions], report: Report, watch
     ran, used = run_block(job, group, local_rank, partial(transport, group, number), watcher)
     if ran.parts is None:
         return 0
-    path, unusual = used.path_on_gpus(*PATH), unusual_path(job.options)
+    path, unusual = used.sharers.path(*PATH), unusual_path(job.options)
     return report(joined(ran.job, ran.parts, ran.end, {}, path, unusual))
 
 

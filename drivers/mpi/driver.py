@@ -99,7 +99,7 @@ def run(job: Job[RankOptions], report: Report, watcher: Watcher) -> int:
     if ran.parts is None:
         return 0
     library = MPI.Get_library_version().splitlines()[0].strip()
-    path = used.path_on_gpus("gpu-aware" if used.direct else "staged", used.why)
+    path = used.sharers.path("gpu-aware" if used.direct else "staged", used.why)
     return report(joined(ran.job, ran.parts, ran.end, {"mpi": library}, path))
 
 
