@@ -41,7 +41,7 @@ class Offer(NamedTuple):
 
 
 class Sharers(NamedTuple):
-    """The processes that share a GPU with this one; whether any two of all do so, or all of them."""
+    """The processes that share a GPU with this one; whether any two of all do so, or all."""
 
     ranks: frozenset[int] = frozenset()
     some: bool = False
@@ -182,7 +182,8 @@ class Ledger:
         """The copy of a message that was lent, for the block with this device."""
         lent = Loan.read(loan)
         copy = lent.fetched(device, edge)
-        self.borrowed[lent.number % self.processes].append((lent.number, copy))
+        owner = lent.number % self.processes
+        self.borrowed[owner].append((lent.number, copy))
         return copy
 
     def copied(self) -> dict[int, list[int]]:
@@ -190,9 +191,10 @@ class Ledger:
         found = {}
         for owner, loans in self.borrowed.items():
             if len(loans) >= TOLD:
-                found[owner] = [number for number, copy in loans if copy.is_written()]
-                given = {*found[owner]}
-                self.borrowed[owner] = [loan for loan in loans if loan[0] not in given]
+                going_on = [loan for loan in loans if not loan[1].is_written()]
+                left = {number for number, _ in going_on}
+                found[owner] = [number for number, _ in loans if number not in left]
+                self.borrowed[owner] = going_on
         return found
 
     def give_back(self, numbers: Iterable[int]) -> None:

@@ -8,28 +8,40 @@ from __future__ import annotations
 from time import sleep
 from typing import Any
 
+import races
 from stub import Stub
 
 from miniapps.devices.cuda import driver
-from miniapps.drivers.gpu_ipc import Loans
-from miniapps.drivers.mpi import around
+from miniapps.devices.cuda.buffers import MessageView
+from miniapps.drivers import charm, mpi
+from miniapps.drivers.gpu_ipc import Ledger, Loan, Loans
 
 LATE_S = 0.3
 
 
+def is_second() -> bool:
+    """Whether this process is rank 1 or PE 1."""
+    launcher = mpi.around()
+    if charm.around() is not None:
+        from charm4py import charm as runtime
+
+        return runtime.myPe() == 1
+    return launcher is not None and launcher.rank == 1
+
+
 class Slow(Stub):
-    """Rank 1 copies late, which changes nothing."""
+    """Rank or PE 1 copies late, which changes nothing."""
 
     def __init__(self) -> None:
         super().__init__()
-        launcher, borrow = around(), Loans.borrow
+        fetched = Loan.fetched
 
-        def late(self: Loans, loan: Any) -> Any:
-            if launcher is not None and launcher.rank == 1:
+        def late(self: Loan, *what: Any) -> Any:
+            if is_second():
                 sleep(LATE_S)
-            return borrow(self, loan)
+            return fetched(self, *what)
 
-        Loans.borrow = late  # type: ignore[method-assign]
+        Loan.fetched = late  # type: ignore[method-assign]
 
 
 class Hasty(Slow):
@@ -37,13 +49,54 @@ class Hasty(Slow):
 
     def __init__(self) -> None:
         super().__init__()
-        lend = Loans.lend
+        for loans in (Loans, Ledger):
+            loans.lend = hasty(loans.lend)  # type: ignore[attr-defined]
 
-        def hasty(self: Loans, message: Any) -> Any:
-            message.buffer.spare.arrays[:] = [message.buffer.flat]
-            return lend(self, message)
 
-        Loans.lend = hasty  # type: ignore[method-assign]
+def hasty(lend: Any) -> Any:
+    """A `lend` that lets the memory of a message be used again at once."""
+
+    def lent(self: Any, message: Any) -> Any:
+        message.buffer.spare.arrays[:] = [message.buffer.flat]
+        return lend(self, message)
+
+    return lent
+
+
+class Forgetful(races.Checked):
+    """PEs do not keep what they have lent; the checker poisons what nobody keeps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        lend = Ledger.lend
+
+        def forgotten(self: Ledger, message: Any) -> bytes | None:
+            loan = lend(self, message)
+            self.lent.clear()
+            return loan
+
+        Ledger.lend = forgotten  # type: ignore[method-assign]
+        Ledger.give_back = lambda self, numbers: None  # type: ignore[method-assign]
+
+
+class Careless(races.Checked):
+    """PEs give back what they may still copy."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        MessageView.is_written = lambda self: True  # type: ignore[method-assign]
+
+
+class Unwritten(races.Checked):
+    """PEs lend messages that kernels may still write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+        def place(self: MessageView) -> bytes | None:
+            return self.buffer.stream.toolkit.share().place(self.array)
+
+        MessageView.place = place  # type: ignore[method-assign]
 
 
 class Alone(Stub):

@@ -10,7 +10,16 @@ import pytest
 
 from miniapps.contract import MessageError
 from miniapps.devices.messages import DeviceMessage, packed
-from miniapps.drivers.gpu_ipc import LOAN_TYPE, MOST_LENT, Loans, SharedLink, Sharers, sharers
+from miniapps.drivers.gpu_ipc import (
+    LOAN_TYPE,
+    MOST_LENT,
+    TOLD,
+    Ledger,
+    Loans,
+    SharedLink,
+    Sharers,
+    sharers,
+)
 from miniapps.drivers.links import Link
 
 EDGE = (1, 0)
@@ -22,12 +31,16 @@ class Message(DeviceMessage):
 
     def __init__(self, where: bytes | None = PLACE, dtype: str = "f8") -> None:
         self.where, self.shape, self.dtype, self.waits = where, (2, 3), np.dtype(dtype), 0
+        self.written = True
 
     def place(self) -> bytes | None:
         return self.where
 
     def in_place(self) -> Any:
         self.waits += 1
+
+    def is_written(self) -> bool:
+        return self.written
 
     def on_host(self) -> np.ndarray:
         return packed(np.ones(self.shape))
@@ -127,6 +140,30 @@ def test_a_link_takes_messages_of_both_kinds() -> None:
     assert isinstance(link._kept(copy), np.ndarray) and link.loans.device.staged == 1
     link.close()
     assert copy.waits == 1  # nothing reads memory of others any more
+
+
+def test_loans_are_given_back_to_their_owners_once_they_are_copied() -> None:
+    """Catches memory that is used again while it is read, and loans of others or given back twice.
+
+    Loans come in any order, to any process.
+    """
+    first, second, here = Ledger(0, 3), Ledger(1, 3), Ledger(2, 3)
+    message, device = Message(), Device()
+    of_first = [first.lend(message) for _ in range(TOLD)]
+    of_second = [second.lend(message) for _ in range(TOLD - 1)]
+    copies = [here.borrow(device, EDGE, loan) for loan in (*of_first[::-1], *of_second) if loan]
+    assert device.fetched == [(EDGE, (2, 3), np.dtype("f8"), PLACE)] * (2 * TOLD - 1)
+    copies[1].written = False  # type: ignore[attr-defined]
+    found = here.copied()
+    assert list(found) == [0] and len(found[0]) == TOLD - 1  # few of the second
+    first.give_back(found[0])
+    (left,) = first.lent
+    assert left not in found[0] and here.copied() == {}
+    with pytest.raises(MessageError, match=f"loan {found[0][0]} was given back, but is not lent"):
+        first.give_back(found[0][:1])
+    here.settle()
+    assert copies[1].waits == 1  # type: ignore[attr-defined]
+    assert first.lend(Message(where=None)) is None and list(first.lent) == [left]
 
 
 class Rank:

@@ -10,6 +10,7 @@ stay unchecked.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -277,21 +278,26 @@ def test_wrong_programs_are_refused(environment: dict[str, str]) -> None:
     assert json.loads(done.stdout) == wanted
 
 
-SHARED = f"run {gpu_runs.TWO_RANKS.problem} {gpu_runs.TWO_RANKS.how} --device gpu --audit 0"
+ON_RANKS, ON_PES = gpu_runs.TWO_RANKS, gpu_runs.TWO_PES
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(RUN_S + 60)
 @pytest.mark.parametrize(
-    ("toolkit", "options", "status", "path"),
+    ("run", "toolkit", "options", "status", "path"),
     [
-        ("Slow", "", 0, "ipc"),
-        ("Hasty", "", 1, "ipc"),
-        ("Hasty", "--gpu-ipc off", 0, "staged"),
-        ("Alone", "", 0, "staged"),
+        (ON_RANKS, "Slow", "", 0, "ipc"),
+        (ON_RANKS, "Hasty", "", 1, "ipc"),
+        (ON_RANKS, "Hasty", "--gpu-ipc off", 0, "staged"),
+        (ON_RANKS, "Alone", "", 0, "staged"),
+        (ON_PES, "Slow", "", 0, "ipc"),
+        (ON_PES, "Hasty", "", 1, "ipc"),
+        (ON_PES, "Hasty", "--gpu-ipc off", 0, "staged"),
+        (ON_PES, "Alone", "", 0, "staged"),
     ],
 )
 def test_messages_between_processes_of_one_gpu(
+    run: gpu_runs.Run,
     toolkit: str,
     options: str,
     status: int,
@@ -304,15 +310,38 @@ def test_messages_between_processes_of_one_gpu(
     And an option without effect, and ranks that believe they share a GPU whose memory none opens.
     """
     record = tmp_path / "record.json"
-    words = [*SHARED.split(), *options.split(), "--json", str(record)]
+    words = ["run", *run.words, "--audit", "0", *options.split(), "--json", str(record)]
     chosen = environment | {"MINIAPPS_CUDA_TOOLKIT": f"gpu_hasty:{toolkit}"}
     done = support.execute([*support.PROGRAM, *words], RUN_S, chosen)
     assert done.returncode == status, done.stderr
     found = json.loads(record.read_text())
-    (on_cpu,) = support.records_of([gpu_runs.TWO_RANKS.problem], RUN_S)
+    (on_cpu,) = support.records_of([run.problem], RUN_S)
     assert (found["state_hash"] == on_cpu["state_hash"]) is (status == 0)
     assert found["transport"]["path"] == path
     assert (found["transport"]["staged_bytes"] == 0) is (path == "ipc")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(RUN_S + 60)
+@pytest.mark.parametrize(
+    ("toolkit", "status", "race"),
+    [
+        ("Unwritten", 0, "written by _pack.*, and with no order read by another process"),
+        ("Careless", 0, "read by a copy .*, and with no order written by its owner"),
+        ("Forgetful", 3, ""),  # the poison makes results that are no finite numbers
+    ],
+)
+def test_mistakes_with_memory_of_other_processes_are_seen(
+    toolkit: str, status: int, race: str, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Catches a checker that does not see a message lent, given back or released too early."""
+    races = tmp_path / RACES
+    races.touch()
+    chosen = {"MINIAPPS_CUDA_TOOLKIT": f"gpu_hasty:{toolkit}", "MINIAPPS_RACES": str(races)}
+    done = support.execute([*support.PROGRAM, "run", *ON_PES.words], RUN_S, environment | chosen)
+    assert done.returncode == status, done.stderr
+    found = races.read_text().splitlines()
+    assert bool(found) is (race != "") and [line for line in found if not re.match(race, line)] == []
 
 
 FORKING = """

@@ -19,6 +19,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache, wraps
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,9 +28,10 @@ import pool
 import stores
 from stub import Stub
 
-from miniapps.devices.cuda import backend, buffers, driver, memory, moves
+from miniapps.devices.cuda import backend, buffers, driver, exports, memory, moves
 from miniapps.devices.cuda.compiler import Kernel
 from miniapps.devices.cuda.toolkit import Launcher
+from miniapps.drivers.gpu_ipc import Ledger, Loan
 
 FILE = "MINIAPPS_RACES"
 ROOT = Path(__file__).resolve().parents[4]
@@ -332,6 +334,7 @@ class Races:
 
 RACES = Races()
 HELD: dict[int, Any] = {}  # arrays of the host by address, whose copy begins next
+BORROWED: dict[Any, int] = {}  # addresses of other processes' memory, by place or loan
 
 
 class Watched:
@@ -354,6 +357,12 @@ class Watched:
     def cuEventSynchronize(self, event: Any) -> Any:  # noqa: N802
         RACES.host_waits(RACES.events[int(event)])
         return self.real.cuEventSynchronize(event)
+
+    def cuEventQuery(self, event: Any) -> Any:  # noqa: N802
+        result = self.real.cuEventQuery(event)
+        if not result[0]:
+            RACES.host_waits(RACES.events[int(event)])
+        return result
 
     def cuStreamWaitEvent(self, stream: Any, event: Any, flags: int) -> Any:  # noqa: N802
         RACES.wait(int(stream), int(event))
@@ -479,6 +488,36 @@ def watch() -> None:
         RACES.host_reads(array.ctypes.data, array.nbytes)
         return array
 
+    place, array_at = exports.Exports.place, exports.Exports.array
+    fetched, give_back = Loan.fetched, Ledger.copied
+
+    @wraps(place)
+    def lent(self: Any, array: Any) -> Any:
+        RACES.host(array.address, False, "by another process")
+        return place(self, array)
+
+    @wraps(array_at)
+    def borrowed(self: Any, *what: Any) -> Any:
+        array = array_at(self, *what)
+        RACES.given(array.address, array.size * array.dtype.itemsize, array.stream)
+        BORROWED[what[0]] = array.address
+        return array
+
+    @wraps(fetched)
+    def numbered(self: Any, *what: Any) -> Any:
+        copy = fetched(self, *what)
+        BORROWED[self.number] = BORROWED.get(self.place, 0)  # 0: the message is empty
+        return copy
+
+    @wraps(give_back)
+    def given_back(self: Any) -> Any:
+        found = give_back(self)
+        for number in chain.from_iterable(found.values()):
+            RACES.host(BORROWED[number], True, "by its owner")
+        return found
+
+    exports.Exports.place, exports.Exports.array = lent, borrowed  # type: ignore[method-assign]
+    Loan.fetched, Ledger.copied = numbered, given_back  # type: ignore[method-assign]
     driver.DeviceArray._beside, backend.Gpu.room = held, received  # type: ignore[method-assign]
     memory.to_host = read
     moves.Leaving.copied = left  # type: ignore[method-assign]
