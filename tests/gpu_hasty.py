@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from time import sleep
 from typing import Any
 
@@ -23,9 +24,7 @@ def is_second() -> bool:
     """Whether this process is rank 1 or PE 1."""
     launcher = mpi.around()
     if charm.around() is not None:
-        from charm4py import charm as runtime
-
-        return runtime.myPe() == 1
+        return import_module("miniapps.drivers.charm.pe").charm.myPe() == 1
     return launcher is not None and launcher.rank == 1
 
 

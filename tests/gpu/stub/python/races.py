@@ -488,6 +488,15 @@ def watch() -> None:
         RACES.host_reads(array.ctypes.data, array.nbytes)
         return array
 
+    driver.DeviceArray._beside, backend.Gpu.room = held, received  # type: ignore[method-assign]
+    memory.to_host = read
+    moves.Leaving.copied = left  # type: ignore[method-assign]
+    buffers.MessageBuffer.on_host = message  # type: ignore[method-assign]
+    watch_sharing()
+
+
+def watch_sharing() -> None:
+    """Let the checker see which memory other processes read, and which of theirs is read here."""
     place, array_at = exports.Exports.place, exports.Exports.array
     fetched, give_back = Loan.fetched, Ledger.copied
 
@@ -518,7 +527,3 @@ def watch() -> None:
 
     exports.Exports.place, exports.Exports.array = lent, borrowed  # type: ignore[method-assign]
     Loan.fetched, Ledger.copied = numbered, given_back  # type: ignore[method-assign]
-    driver.DeviceArray._beside, backend.Gpu.room = held, received  # type: ignore[method-assign]
-    memory.to_host = read
-    moves.Leaving.copied = left  # type: ignore[method-assign]
-    buffers.MessageBuffer.on_host = message  # type: ignore[method-assign]
