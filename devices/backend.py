@@ -207,11 +207,12 @@ class Backend:
         """Return a device for one block. Raises DeviceUnavailable."""
         return Device()
 
-    def pack(self, block: Any) -> tuple[bytes, np.ndarray] | None:
+    def pack(self, block: Any, lent: bool = False) -> tuple[bytes, Any] | None:
         """Return a block, or what contains it, pickled without its arrays, and all these in bytes.
 
-        The bytes are valid until the next such call or `unpack`. None if the device has no memory
-        of its own: then the block is pickled as it is.
+        The bytes are valid until the next such call or `unpack`. ``lent``: return a DeviceMessage
+        with the bytes if possible, which other processes can open once `offer` was called.
+        None if the device has no memory of its own: then the block is pickled as it is.
         """
         return None
 
@@ -219,6 +220,14 @@ class Backend:
         """Return what `pack` was given, with its arrays on the device of this process.
 
         ``pieces``: the bytes, which may be in several arrays.
+        """
+        raise NotImplementedError
+
+    def unpack_lent(self, pickled: bytes, place: bytes, nbytes: int) -> tuple[Any, Any]:
+        """Return the same where the bytes are in memory of another process, and their copy.
+
+        Its owner may write to it once ``is_written()`` of the copy is true, or ``in_place()`` has
+        returned.
         """
         raise NotImplementedError
 

@@ -167,7 +167,7 @@ class Ledger:
     def __init__(self, process: int, processes: int) -> None:
         self.numbers, self.processes = count(process, processes), processes
         self.lent: dict[int, DeviceMessage] = {}  # so that their memory is not used again
-        self.borrowed: dict[int, list[tuple[int, DeviceMessage]]] = defaultdict(list)  # by owner
+        self.borrowed: dict[int, list[tuple[int, Any]]] = defaultdict(list)  # copies, by owner
 
     def lend(self, message: DeviceMessage) -> bytes | None:
         """A loan of a message, once it is written; None if it must go through the hosts."""
@@ -182,9 +182,12 @@ class Ledger:
         """The copy of a message that was lent, for the block with this device."""
         lent = Loan.read(loan)
         copy = lent.fetched(device, edge)
-        owner = lent.number % self.processes
-        self.borrowed[owner].append((lent.number, copy))
+        self.note(lent.number, copy)
         return copy
+
+    def note(self, number: int, copy: Any) -> None:
+        """Note a copy of what was lent: a DeviceMessage, or what says as it whether it is made."""
+        self.borrowed[number % self.processes].append((number, copy))
 
     def copied(self) -> dict[int, list[int]]:
         """By owner, loans that may be given back: nothing reads them any more. Each only once."""

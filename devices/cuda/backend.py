@@ -22,7 +22,7 @@ from miniapps.devices.backend import Backend, Device, DeviceUnavailable
 from miniapps.devices.cuda import memory, streams
 from miniapps.devices.cuda.buffers import MessageBuffer, MessageView, Spare, stage
 from miniapps.devices.cuda.compiler import declared
-from miniapps.devices.cuda.moves import Arriving, Leaving, Place, Room
+from miniapps.devices.cuda.moves import Arriving, Borrowing, Leaving, Place, Room
 from miniapps.devices.cuda.toolkit import Toolkit, chosen, require, retire
 
 
@@ -298,18 +298,27 @@ class CudaBackend(Backend):
             self.require()
         return Gpu(self)
 
-    def pack(self, block: Any) -> tuple[bytes, np.ndarray]:
-        """See `Backend.pack`; waits for all work on the arrays, once."""
+    def pack(self, block: Any, lent: bool = False) -> tuple[bytes, Any]:
+        """See `Backend.pack`; waits for all work on arrays that are copied to the host, once."""
         self.leaving = leaving = Leaving()
         try:
             pickled = pickle.dumps(block, pickle.HIGHEST_PROTOCOL)
         finally:
             self.leaving = None
-        return pickled, leaving.copied(self.room)
+        message = leaving.lent() if lent else None
+        return pickled, leaving.copied(self.room) if message is None else message
 
     def unpack(self, pickled: bytes, pieces: Sequence[np.ndarray]) -> Any:
         """See `Backend.unpack`; does not wait for the copy."""
-        self.arriving = Arriving(pieces, self.room)
+        return self._unpacked(pickled, Arriving(pieces, self.room))
+
+    def unpack_lent(self, pickled: bytes, place: bytes, nbytes: int) -> tuple[Any, Borrowing]:
+        """See `Backend.unpack_lent`; does not wait for the copy."""
+        arriving = Borrowing(nbytes, partial(self.toolkit.share().array, place))
+        return self._unpacked(pickled, arriving), arriving
+
+    def _unpacked(self, pickled: bytes, arriving: Arriving) -> Any:
+        self.arriving = arriving
         try:
             return pickle.loads(pickled)
         finally:

@@ -6,7 +6,7 @@ It does not use coroutines, because the stack of a coroutine does not migrate.
 from __future__ import annotations
 
 import pickle
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from charm4py import Chare, Future, Reducer, charm
@@ -25,6 +25,7 @@ from miniapps.contract import (
 from miniapps.drivers.charm import CharmOptions
 from miniapps.drivers.charm.loads import Entry
 from miniapps.drivers.charm.mail import Route
+from miniapps.drivers.charm.moves import Packed, packed, unpacked
 from miniapps.drivers.charm.pe import PE
 from miniapps.drivers.engine import PlaceRunner, Runner
 from miniapps.drivers.exits import error_of
@@ -58,13 +59,6 @@ def routes_of(block: Any, numbers: dict[Place, int]) -> dict[Any, Route]:
     """By edge, the chare at its other end."""
     neighbors = block.neighbors.items()
     return {edge: (peer.kind, numbers[peer.place], peer.edge) for edge, peer in neighbors}
-
-
-class Packed(NamedTuple):
-    """A runner on its way: what `Backend.pack` returned, its arrays as `Payloads` sends them."""
-
-    pickled: bytes
-    arrays: list[Any]
 
 
 class BlockChare(Chare):
@@ -101,21 +95,16 @@ class BlockChare(Chare):
         self.begun = False  # whether the round has begun
 
     def __getstate__(self) -> dict[str, Any]:
-        """What migrates; arrays on a device in one buffer, in shared memory if all PEs have it."""
+        """What migrates; arrays on a device in one buffer."""
         if self.retired:
             return self.__dict__
-        packed = self.pe.backend.pack(self.runner)
-        if packed is None:
-            return self.__dict__
-        pickled, arrays = packed
-        return self.__dict__ | {"runner": Packed(pickled, self.pe.payloads.in_pieces(arrays))}
+        return self.__dict__ | {"runner": packed(self.pe, self.runner)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take up what has migrated."""
         self.__dict__.update(state)
         if not self.retired and isinstance(self.runner, Packed):
-            pickled, sent = self.runner
-            self.runner = self.pe.backend.unpack(pickled, self.pe.payloads.received(sent))
+            self.runner = unpacked(self.pe, self.runner)
 
     def equip(self) -> None:
         """Prepare the block, if there is one, for the PE where it is now."""
