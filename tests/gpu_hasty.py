@@ -63,19 +63,28 @@ def hasty(lend: Any) -> Any:
 
 
 class Forgetful(races.Checked):
-    """PEs do not keep what they have lent; the checker poisons what nobody keeps."""
+    """PEs do not keep messages that they lend; the checker poisons what nobody keeps."""
+
+    moves = False  # whether they are those with the arrays of blocks that migrate
 
     def __init__(self) -> None:
         super().__init__()
-        lend = Ledger.lend
+        lend, moves = Ledger.lend, self.moves
 
         def forgotten(self: Ledger, message: Any) -> bytes | None:
             loan = lend(self, message)
-            self.lent.clear()
+            if (message.edge is None) is moves:
+                self.lent.popitem()
             return loan
 
         Ledger.lend = forgotten  # type: ignore[method-assign]
         Ledger.give_back = lambda self, numbers: None  # type: ignore[method-assign]
+
+
+class ForgetfulOfBlocks(Forgetful):
+    """The same with blocks that migrate."""
+
+    moves = True
 
 
 class Careless(races.Checked):

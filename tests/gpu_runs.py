@@ -52,6 +52,7 @@ class Run(NamedTuple):
 
 TWO_RANKS = Run(f"jacobi2d --size 9x7 {GRID} --steps 6 --boundary periodic", "--driver mpi -n 2")
 TWO_PES = Run(TWO_RANKS.problem, ON_PES)
+MOVING = Run(f"jacobi2d --size 9x11 {GRID} --steps 4", f"--time-tile 1 {ROTATE} --odf 4", 24)
 RUNS = [
     Run(
         f"jacobi2d --size 9x7 {GRID} --steps 4 --tolerance 1e-30 --check-every 3",
@@ -60,7 +61,7 @@ RUNS = [
     Run(f"jacobi2d --size 9x7 {GRID} --steps 2 --boundary periodic", f"--time-tile 1 {AWARE}"),
     TWO_RANKS,
     TWO_PES,
-    Run(f"jacobi2d --size 9x11 {GRID} --steps 4", f"--time-tile 1 {ROTATE} --odf 4", 24),
+    MOVING,
     Run(
         f"stencil3d --size 4x3x5 {GRID} --steps 4 --dtype float32",
         f"--time-tile 2 --driver mpi -n 2 {STAGED}",

@@ -131,12 +131,12 @@ RUNS = {
 }
 ALONE = "a block that only receives"
 MOVING = "blocks that migrate"
+LENT = "blocks that migrate on the device"
 LEFT_OUT = {  # charm stages messages of pairs, mpi has no pairs
     ("pairs", "staged"),
     ("pairs", "gpu-aware"),
     (ALONE, "by reference"),
-    (MOVING, "by reference"),
-    (MOVING, "gpu-aware"),
+    *((run, path) for run in (MOVING, LENT) for path in ("by reference", "gpu-aware")),
 }
 
 
@@ -203,6 +203,9 @@ WAITS = {
     "forces of pairs": Wait(pairs._computed, "stream.synchronize()", "pairs", "by reference"),
     "state that leaves": Wait(moves.Leaving.copied, "stream.synchronize()", MOVING, "staged"),
     "state that has arrived": Wait(moves.Room.take, "streams.reached(self.read)", MOVING, "staged"),
+    "state that is lent": Wait(
+        moves.Borrowing.in_place, "streams.reached(self.read)", LENT, "staged"
+    ),
     "time of a mark": Wait(streams.seconds, "last.synchronize()", ALONE, "staged"),
     "times of a round": Wait(Gpu.read, "last.synchronize()", ALONE, "staged"),
     "time of day of a mark": Wait(Gpu.time_of, "mark.synchronize()", ALONE, "staged"),
@@ -225,6 +228,8 @@ def make(run: str, transport: str) -> str | None:
         return receive_only(transport == "gpu-aware")
     if run == MOVING:
         return move()
+    if run == LENT:
+        return move_on_device()
     engine = partial(Engine, transport=TRANSPORTS[transport]())
     words = ["run", *RUNS[run].split(), "--device", "gpu"]
     with mock.patch("miniapps.drivers.serial.Engine", engine):
@@ -274,6 +279,20 @@ def move() -> None:
     assert (gpu.to_host(into) == 7).all()
 
 
+def move_on_device() -> None:
+    """Lend arrays that another block takes; the memory is then written by any other work."""
+    gpu, other = device.get("gpu"), device.get("gpu")
+    array, leaving = gpu.empty((40,), np.int64), moves.Leaving()
+    fill(40, array, 7)
+    place, message = leaving.add(array, slice(None)), leaving.lent()
+    message.in_place()
+    arriving = moves.Borrowing(message.nbytes, lambda like: message.array)
+    there = arriving.array(place, other.stream)
+    arriving.in_place()
+    fill(40, message.array.view(np.int64), 1)
+    assert (other.to_host(there) == 7).all()
+
+
 def races_without(name: str) -> dict[str, Any]:
     """What a process finds that has deleted a wait."""
     reading, writing = os.pipe()
@@ -301,7 +320,7 @@ def races_without(name: str) -> dict[str, Any]:
 
 def main(names: list[str]) -> None:
     """Print what was found."""
-    of_today = [*(run for run in RUNS if run in of_day.with_kernels()), ALONE, MOVING]
+    of_today = [*(run for run in RUNS if run in of_day.with_kernels()), ALONE, MOVING, LENT]
     wrong = [
         f"{run}, {transport}: {why}"
         for run in of_today

@@ -181,20 +181,28 @@ PE.packed = packed
 @pytest.mark.slow
 @pytest.mark.launch
 @pytest.mark.timeout(RUN_S + 60)
-@pytest.mark.parametrize(("shared", "wanted"), [(0, "BINBYTES BYTEARRAY8"), (1, "BINBYTES")])
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ("", "BINBYTES SHORT_BINBYTES"),
+        ("--gpu-ipc off --shared-memory 0", "BINBYTES BYTEARRAY8"),
+        ("--gpu-ipc off --shared-memory 1", "BINBYTES"),
+    ],
+)
 def test_a_chare_migrates_with_one_buffer(
-    shared: int, wanted: str, environment: dict[str, str], tmp_path: Path
+    options: str, wanted: str, environment: dict[str, str], tmp_path: Path
 ) -> None:
     """Catches arrays on a GPU that are pickled, or sent in datagrams though memory is shared.
 
-    In bytes are the pickled block and its arrays; these are not, if they are in shared memory.
+    In bytes are the pickled block and its arrays; these are not, if they are in shared memory, and
+    of memory on the GPU that both PEs share, it is said where it is.
     """
     file = tmp_path / "pickles"
     program = support.in_every_process(tmp_path, PICKLES.format(file=str(file)))
     paths = ":".join((program["PYTHONPATH"], environment["PYTHONPATH"]))
     run = (
         "run jacobi2d --size 12x8 --steps 3 --warmup 0 --audit 0 --time-tile 1 --device gpu "
-        f"--driver charm -n 2 --odf 2 --balancer Rotate --lb-period 1 --shared-memory {shared}"
+        f"--driver charm -n 2 --odf 2 --balancer Rotate --lb-period 1 {options}"
     )
     done = support.execute(
         [*support.PROGRAM, *run.split()], RUN_S, environment | {"PYTHONPATH": paths}
@@ -324,21 +332,33 @@ def test_messages_between_processes_of_one_gpu(
 @pytest.mark.slow
 @pytest.mark.timeout(RUN_S + 60)
 @pytest.mark.parametrize(
-    ("toolkit", "status", "race"),
+    ("run", "toolkit", "status", "race"),
     [
-        ("Unwritten", 0, "written by _pack.*, and with no order read by another process"),
-        ("Careless", 0, "read by a copy .*, and with no order written by its owner"),
-        ("Forgetful", 3, ""),  # the poison makes results that are no finite numbers
+        (ON_PES, "Unwritten", 0, "written by _pack.*, and with no order read by another process"),
+        (ON_PES, "Careless", 0, "read by a copy .*, and with no order written by its owner"),
+        (ON_PES, "Forgetful", 3, ""),  # the poison makes results that are no finite numbers
+        (
+            gpu_runs.MOVING,
+            "Unwritten",
+            0,
+            "written by .*/moves.py:.*, and with no order read by another process",
+        ),
+        (gpu_runs.MOVING, "ForgetfulOfBlocks", 3, ""),
     ],
 )
 def test_mistakes_with_memory_of_other_processes_are_seen(
-    toolkit: str, status: int, race: str, environment: dict[str, str], tmp_path: Path
+    run: gpu_runs.Run,
+    toolkit: str,
+    status: int,
+    race: str,
+    environment: dict[str, str],
+    tmp_path: Path,
 ) -> None:
     """Catches a checker that does not see a message lent, given back or released too early."""
     races = tmp_path / RACES
     races.touch()
     chosen = {"MINIAPPS_CUDA_TOOLKIT": f"gpu_hasty:{toolkit}", "MINIAPPS_RACES": str(races)}
-    done = support.execute([*support.PROGRAM, "run", *ON_PES.words], RUN_S, environment | chosen)
+    done = support.execute([*support.PROGRAM, "run", *run.words], RUN_S, environment | chosen)
     assert done.returncode == status, done.stderr
     found = races.read_text().splitlines()
     assert bool(found) is (race != "")

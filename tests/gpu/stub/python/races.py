@@ -334,7 +334,8 @@ class Races:
 
 RACES = Races()
 HELD: dict[int, Any] = {}  # arrays of the host by address, whose copy begins next
-BORROWED: dict[Any, int] = {}  # addresses of other processes' memory, by place or loan
+BORROWED: dict[bytes, int] = {}  # addresses of other processes' memory, by place
+PLACES: dict[int, bytes] = {}  # of what was lent, by the number of the loan
 
 
 class Watched:
@@ -498,7 +499,7 @@ def watch() -> None:
 def watch_sharing() -> None:
     """Let the checker see which memory other processes read, and which of theirs is read here."""
     place, array_at = exports.Exports.place, exports.Exports.array
-    fetched, give_back = Loan.fetched, Ledger.copied
+    read, give_back = Loan.read, Ledger.copied
 
     @wraps(place)
     def lent(self: Any, array: Any) -> Any:
@@ -512,18 +513,18 @@ def watch_sharing() -> None:
         BORROWED[what[0]] = array.address
         return array
 
-    @wraps(fetched)
-    def numbered(self: Any, *what: Any) -> Any:
-        copy = fetched(self, *what)
-        BORROWED[self.number] = BORROWED.get(self.place, 0)  # 0: the message is empty
-        return copy
+    @wraps(read)
+    def numbered(loan: bytes) -> Loan:
+        found = read(loan)
+        PLACES[found.number] = found.place
+        return found
 
     @wraps(give_back)
     def given_back(self: Any) -> Any:
         found = give_back(self)
         for number in chain.from_iterable(found.values()):
-            RACES.host(BORROWED[number], True, "by its owner")
+            RACES.host(BORROWED.get(PLACES[number], 0), True, "by its owner")  # 0: it is empty
         return found
 
     exports.Exports.place, exports.Exports.array = lent, borrowed  # type: ignore[method-assign]
-    Loan.fetched, Ledger.copied = numbered, given_back  # type: ignore[method-assign]
+    Loan.read, Ledger.copied = staticmethod(numbered), given_back  # type: ignore
