@@ -5,7 +5,8 @@ empty message wakes a chare whose Collect has become complete. A message to anot
 an entry method. So every block computes inside a message addressed to its own chare, and Charm++
 measures that time as the chare's load. docs/messages.md has the measurements behind these choices.
 
-`chare` contains the chare, `pe` the data that a PE keeps for its chares, `mail` sends messages.
+`chare` contains the chare, `pe` the data that a PE keeps for its chares, `mail` sends messages,
+`moves` blocks that migrate.
 """
 
 from __future__ import annotations
