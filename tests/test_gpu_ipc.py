@@ -161,7 +161,7 @@ def test_loans_are_given_back_to_their_owners_once_they_are_copied() -> None:
     assert left not in found[0] and here.copied() == {}
     with pytest.raises(MessageError, match=f"loan {found[0][0]} was given back, but is not lent"):
         first.give_back(found[0][:1])
-    here.settle()
+    here.synchronize()
     assert copies[1].waits == 1  # type: ignore[attr-defined]
     assert first.lend(Message(where=None)) is None and list(first.lent) == [left]
 

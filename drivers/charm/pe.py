@@ -378,7 +378,7 @@ class PE(Chare):
         with self.guard():
             self.payloads.end()
             if self.mail.sharers.some:
-                self.mail.ledger.settle()
+                self.mail.ledger.synchronize()
             self.watcher.finish(charm.myPe())
             runners = [chare.runner for chare in self.chares()]
             part = Part.of(self.job, runners, self.log, self.jit_s)
