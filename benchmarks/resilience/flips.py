@@ -6,7 +6,7 @@ finds all these flips: a hash of each block when it ends a round, and again when
 one. The cheapest hash that changes with every bit is used: the exclusive or of all words, at the
 speed at which memory is read. docs/verification.md says what was decided.
 
-    python benchmarks/resilience/flips.py [CASE ...]
+    python -m benchmarks.resilience.flips [CASE ...]
 
 Results of other cases stay as they are.
 """
