@@ -26,6 +26,18 @@ class DeviceUnavailable(RuntimeError):
     """The requested device cannot be used here; the message says why, in one line."""
 
 
+class HostCopy:
+    """A copy of few numbers of an array on the host, made again and again while kernels run."""
+
+    def begin(self) -> None:
+        """Begin to copy the array, as the kernels leave it that have been launched so far."""
+        raise NotImplementedError
+
+    def get(self) -> list[Any]:
+        """Return the numbers that were copied last; waits if they have not arrived yet."""
+        raise NotImplementedError
+
+
 class Memory:
     """The arrays of a block. Raises MemoryError if the device has no memory left."""
 
@@ -41,6 +53,10 @@ class Memory:
         On the CPU this is the array itself, on other devices a copy.
         """
         return array
+
+    def host_copy(self, array: Array) -> HostCopy | None:
+        """Return what copies a small array to the host; None on the CPU, where that is no copy."""
+        return None
 
     def to_device(self, array: np.ndarray) -> Array:
         """Return an array on the device; on the CPU the array itself, on other devices a copy."""

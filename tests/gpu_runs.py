@@ -12,6 +12,9 @@ PARTICLES = (
     "pic --size 24 --particles 60 -k 1 -m -2 --distribution geometric:0.9 --steps 4 --warmup 0 "
     "--event inject:1:50:2,9,3,8:0,3 --event remove:3:0,23,0,11:0.5"
 )
+BUNCHED = (  # all particles are in one cell, and go from block to block together
+    "pic --size 24 --particles 200 -k 0 -m 3 --distribution patch:11,11,5,5 --steps 6 --warmup 0"
+)
 ATOMS = (  # atoms on a block's border leave it in the first step, others feel those beyond it
     "leanmd --lattice 4x2x2 --density 0.5 --cutoff 1.5 --skin 0.3 --temperature 9 --rebuild 1 "
     "--steps 2 --warmup 0"
@@ -72,6 +75,8 @@ RUNS = [
     Run(PARTICLES, "--driver file -n 2"),
     Run(PARTICLES, f"{ON_PES} --odf 2"),
     Run(PARTICLES, f"{ROTATE} --odf 2", 12),
+    Run(BUNCHED, "--driver file -n 2"),
+    Run(BUNCHED, "--driver charm -n 2 --balancer Rotate --lb-period 3 --odf 2", 4),
     Run(ATOMS, AWARE),
     Run(ATOMS, f"{ON_PES} --odf 2"),
     Run(ATOMS, f"{ROTATE} --odf 2", 4),

@@ -1,8 +1,8 @@
 """A GPU as far as Python's packages can tell: NVIDIA's driver and CuPy are replaced.
 
 `test_gpu_stub.py` and `benchmarks/gpu/host.py` run the apps over it. The driver counts calls:
-launches, marks, waits of streams, copies to and from the host or within the device, and
-synchronizations. Delays are from a file, and counted where calls spend them.
+launches, marks, waits of streams, copies to and from the host or within the device,
+synchronizations, and queries. Delays are from a file, and counted where calls spend them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent / "gpu"
 STUB = FOLDER / "stub"
 LIBRARY = "libcuda.so.1"
-COUNTED = "launches", "marks", "waits", "copies", "synchronizations"
+COUNTED = "launches", "marks", "waits", "copies", "synchronizations", "queries"
 COSTS = "MINIAPPS_STUB_COSTS"  # names a file of delays: see libcuda.c
 TIMES = "spent_ns", "worked_ns", "waited_ns"  # the host in calls, the GPU, the host for the GPU
 

@@ -194,6 +194,9 @@ WAITS = {
     "array on the host": Wait(
         memory.to_host, "array.stream.synchronize()", "jacobi2d", "by reference"
     ),
+    "counts on the host": Wait(
+        memory.PinnedCopy.get, "streams.reached_already(self.copied)", "pic", "by reference"
+    ),
     "positions of pairs": Wait(
         pairs._wait_for_arrays, "streams.wait_for(ready, stream)", "pairs", "by reference"
     ),

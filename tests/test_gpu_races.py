@@ -18,7 +18,7 @@ import support
 
 PROGRAM = Path(__file__).with_name("race_program.py")
 RUN_S = 560.0  # a minute on an idle core
-WAITS = re.compile(r"(?<!def )\b(wait_for|reached|synchronize|wait)\(")
+WAITS = re.compile(r"(?<!def )\b(wait_for|reached|reached_already|synchronize|wait)\(")
 FOR_TIME_ONLY = {  # waits that keep no memory in order
     "epoch.synchronize()": "before the clock of a block is set",
     "self.stream.synchronize()": "before times are read, and before the load is measured",

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.devices.backend import Backend, Device, DeviceUnavailable
+from miniapps.devices.backend import Backend, Device, DeviceUnavailable, HostCopy
 from miniapps.devices.cuda import memory, streams
 from miniapps.devices.cuda.buffers import MessageBuffer, MessageView, Spare, stage
 from miniapps.devices.cuda.compiler import declared
@@ -99,6 +99,10 @@ class Gpu(Device):
     def to_host(self, array: Any) -> np.ndarray:
         """Return a copy of a contiguous array in host memory; waits for all work on it."""
         return memory.to_host(array)
+
+    def host_copy(self, array: Any) -> HostCopy:
+        """See `Memory.host_copy`."""
+        return memory.PinnedCopy(array)
 
     def leaving(self, array: Any, used: slice = slice(None)) -> Any:
         """See `Memory.leaving`: a copy on the host, unless `CudaBackend.pack` takes it along."""

@@ -2,7 +2,8 @@
 
 After a push every particle has an *owner*: the block in which it then is, as a number that encodes
 the block's position relative to this one. The *counters*, int64, are on the device: how many
-particles went to each owner, how many left in all, and which particle or row was wrong, if any.
+particles went to each owner, how many left in all, and which particle or row was wrong, if any; on
+a GPU also how many will go to each owner in the next round.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ LEFT = OWNERS  # how many particles leave
 FIRST_LOST = OWNERS + 1  # the place of the first particle whose owner does not exist, or NOWHERE
 MISROUTED = OWNERS + 2  # the first row, of all received, that is not in this block, or NOWHERE
 TAIL, HOLES = OWNERS + 3, OWNERS + 4  # work space of `close_gaps`
-COUNTERS = OWNERS + 5  # how many counters there are
+UNFORESEEN = OWNERS + 5  # how many particles left for another owner than foreseen
+FORESEEN = OWNERS + 6  # from here on, per owner: how many were foreseen, in all rounds so far
+COUNTERS = FORESEEN + OWNERS  # how many counters there are
 
 NOWHERE = np.iinfo(np.int64).max
 

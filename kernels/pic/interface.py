@@ -87,7 +87,7 @@ class PicKernels(Protocol):
     def push(
         self, count: int, steps: int, x: Array, y: Array, vx: Array, vy: Array, charge: Array,
         mesh: Array, frame: np.ndarray, size: float, known: int, owners: Array, counters: Array,
-        leaving: Array,
+        leaving: Array, motions: Array = None, shifts: Array = None,
     ) -> None:  # fmt: skip
         """Move particles by some steps, set their ``owners``, and count and list those that leave.
 
@@ -100,6 +100,11 @@ class PicKernels(Protocol):
         and the lowest row of the mesh. ``owners`` (count,) uint8. The other arguments are those of
         `find_leaving`.
         The counters of emigrants must be 0, as `pack` and `close_gaps` leave them.
+
+        ``shifts`` (2 motions,) float64, of a GPU only: how far, along x and y, particles of each
+        motion go in the next round, by less than ``size``. With it, the push adds to the counters
+        from `FORESEEN` on where each particle that stays will go then; and one that is lost loses
+        velocity and charge, stays, and has -1 in ``motions``, so that it can be found later.
         """
 
     def find_leaving(
@@ -121,18 +126,23 @@ class PicKernels(Protocol):
 
         ``messages``: by edge, each (particles, 8), with as many rows as the ``counters`` say for
         the owner at that edge. Rows are in any order. Sets the counters of emigrants to 0.
+
+        On a GPU messages may have been made for as many as were foreseen. If others leave, either
+        a counter of emigrants is not 0 afterwards, or ``counters[UNFORESEEN]`` grows, and no other
+        memory is written.
         """
 
     def unpack(
         self, came: Mapping[Any, Any], frame: np.ndarray, gaps: Array, free: int, count: int,
-        owners: Array, counters: Array, arrays: Particles,
+        owners: Array, counters: Array, arrays: Particles, size: float = 0.0, shifts: Array = None,
     ) -> None:  # fmt: skip
         """Copy messages into the first ``free`` of the ``gaps``, then behind ``count`` particles.
 
         ``came``: by edge, as a Collect returned them. ``frame``: as for `push`. ``gaps`` (room,)
         int64. A row that is in none of the block's cells is put into the first one, so that no
         kernel reads beyond the mesh; the first such row, counted over all messages, goes to
-        ``counters[MISROUTED]``.
+        ``counters[MISROUTED]``. ``size``, ``shifts``: as for `push`, to foresee where those that
+        have come go next.
         """
 
     def close_gaps(

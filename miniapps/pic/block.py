@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,15 @@ from miniapps.contract import (
 from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
 from miniapps.kernel_user import KernelUser
-from miniapps.kernels.pic.counters import FIRST_LOST, LEFT, MISROUTED, NOWHERE, OWNERS, owner_at
+from miniapps.kernels.pic.counters import (
+    FIRST_LOST,
+    LEFT,
+    MISROUTED,
+    NOWHERE,
+    OWNERS,
+    UNFORESEEN,
+    owner_at,
+)
 from miniapps.kernels.pic.interface import PicKernels
 from miniapps.pic.events import Event
 from miniapps.pic.particles import FLOATS, ORIGINS, Particles
@@ -46,13 +54,14 @@ class PicBlock(KernelUser[PicKernels]):
         self.targets, self.sources = self._edges(layout)
         self.neighbors = self.targets | self.sources
         self.frame = self._frame(layout)
-        self.mesh = self._mesh()
+        self.mesh, self.shifts = self._mesh(), self._shifts()
+        self.next_steps = 0  # of the next round, as the last push has foreseen it; 0: it has not
         self.time = 0
         self.particles = Particles(device)
         self.removed = np.zeros((len(problem.ordered_events), 3), np.uint64)
         self.begun = np.zeros(1, np.uint64)  # the `product` of those created here
         self.taken = np.zeros((len(problem.ordered_events), 1), np.uint64)  # ... and removed
-        self.emigrants = np.zeros(OWNERS, np.int64)  # of the last push, per owner
+        self.emigrants: Sequence[int] = [0] * OWNERS  # of the last push, per owner
         self.known = sum(1 << owner_at(edge) for edge in self.targets)
         self.came: Mapping[Edge, Any] = {}  # in the last round, until `look` has checked it
         self.came_at = 0  # the step at which that round began
@@ -62,13 +71,13 @@ class PicBlock(KernelUser[PicKernels]):
         """Attributes without the kernels, and without the mesh, which is faster to rebuild."""
         self.look()
         state = super().__getstate__()
-        del state["mesh"]
+        del state["mesh"], state["shifts"]
         return state | {"came": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the block after a migration."""
         self.__dict__.update(state)
-        self.mesh = self._mesh()
+        self.mesh, self.shifts = self._mesh(), self._shifts()
 
     def _reach(self, layout: Layout) -> tuple[int, int, int]:
         """How many cells particles move right, down and up before the last step of a round."""
@@ -115,15 +124,31 @@ class PicBlock(KernelUser[PicKernels]):
         mesh[(x0 + 1) % 2 :: 2] = -1
         return self.device.to_device(mesh)
 
+    def _shifts(self) -> list[Any]:
+        """By steps of a round, less 1: how far particles of each motion go, on a device that lags.
+
+        Along x and y, at most half around the grid: (2 motions,) float64.
+        """
+        if not self.device.lag:
+            return []
+        moves = np.array([motion.shift(motion.born + 1) for motion in self.problem.motions])
+        rounds = 1 + np.arange(int(self.problem.time_tile))[:, np.newaxis]
+        size = self.problem.size
+        shifts = (rounds * moves.reshape(-1) + size // 2) % size - size // 2
+        flat = self.device.to_device(shifts.astype(np.float64).reshape(-1))
+        return [flat[moves.size * n : moves.size * (n + 1)] for n in range(len(rounds))]
+
     def step(self, count: int) -> Generator[Any, Any, bool]:
         """Apply the events that are due, push, and exchange the particles that have left."""
+        is_foreseen = self.next_steps == count
         for number, event in enumerate(self.problem.ordered_events):
             if event.step == self.time:
                 happen = self.inject if event.action == "inject" else self.remove
                 happen(number, event)
+                is_foreseen = False
         self.push(count)
         yield Pause()
-        left = self.count_leaving()
+        left = self.count_leaving(is_foreseen)
         yield Post("particles", self.pack(left))
         came = yield Collect("particles", tuple(self.sources))
         self.store_immigrants(left, self.device.received(came))
@@ -197,38 +222,73 @@ class PicBlock(KernelUser[PicKernels]):
     def push(self, steps: int) -> None:
         """Move all particles by some steps, and find the gaps of those that leave the block."""
         mine = self.particles
+        if self.shifts:
+            self.next_steps = self.problem.steps_per_round(self.time + steps)
         self.kernels.push(
             mine.count, steps, mine.x, mine.y, mine.vx, mine.vy, mine.charge, self.mesh,
             self.frame, float(self.problem.size), self.known, mine.owners, mine.counters, mine.gaps,
+            mine.motions, self._next_shifts(),
         )  # fmt: skip
 
-    def count_leaving(self) -> int:
-        """The number of pushed particles that leave; their array entries are the gaps."""
-        mine, counters = self.particles, self.look()
-        self.emigrants, left = counters[:OWNERS], int(counters[LEFT])
+    def _next_shifts(self) -> Any:
+        """How far particles go in the next round; None where nothing is foreseen."""
+        return self.shifts[self.next_steps - 1] if self.next_steps else None
+
+    def count_leaving(self, is_foreseen: bool) -> int:
+        """The number of pushed particles that leave; their array entries are the gaps.
+
+        Where it is foreseen, only the kernels before this push have to have ended.
+        """
+        mine, seen = self.particles, self.particles.seen()
+        if seen is not None:
+            self.check(seen[0])
+        if seen is None or not is_foreseen:
+            counters = self.look(self.time)
+            self.emigrants, left = counters[:OWNERS].tolist(), int(counters[LEFT])
+        else:
+            self.emigrants = seen[1]
+            left = sum([self.emigrants[owner_at(edge)] for edge in self.targets])
+            if left > mine.count:
+                self._complain_of_foresight()
         if left > mine.gaps.shape[0]:
             mine.gaps = self.device.empty((left,), np.int64)
             self.kernels.find_leaving(mine.count, mine.owners, self.known, mine.counters, mine.gaps)
         return left
 
-    def look(self) -> np.ndarray:
-        """The particles' counters, on the host: the only wait for the device in a step.
+    def check(self, counters: Sequence[int]) -> None:
+        """Raise MessageError if something was wrong in the last round, of whose end counters are.
 
-        Raises MessageError if a particle arrived that does not belong here, or left for no
-        neighbour. The late detection does no harm, because `unpack` keeps particles on the mesh.
+        The late detection does no harm, because kernels keep particles on the mesh, and write no
+        more rows than messages have.
+        """
+        self._complain(counters, self.came_at)
+        if any(counters[:OWNERS]):
+            self._complain_of_foresight()
+
+    def look(self, step: int | None = None) -> np.ndarray:
+        """The particles' counters, on the host; waits for the device.
+
+        ``step``: of the last push, if not that of the last round. Raises MessageError if a particle
+        arrived that does not belong here, or left for no neighbour, or unforeseen.
         """
         counters = self.particles.look()
+        self._complain(counters, self.came_at if step is None else step)
+        return counters
+
+    def _complain(self, counters: Any, step: int) -> None:
+        """Raise MessageError if counters tell of a wrong particle; ``step``: of the last push."""
         if counters[MISROUTED] != NOWHERE:
             self._complain_of_arrival(int(counters[MISROUTED]))
         if counters[FIRST_LOST] != NOWHERE:
-            self._complain_of_emigrant(int(counters[FIRST_LOST]))
+            self._complain_of_emigrant(int(counters[FIRST_LOST]), step)
+        if counters[UNFORESEEN]:
+            self._complain_of_foresight()
         self.came = {}
-        return counters
 
     def pack(self, left: int) -> Mapping[Edge, Any]:
         """Messages with all particles that leave, 64 bytes each, by edge."""
         mine = self.particles
-        shapes = {edge: (int(self.emigrants[owner_at(edge)]), 8) for edge in self.targets}
+        shapes = {edge: (self.emigrants[owner_at(edge)], 8) for edge in self.targets}
         messages = self.device.messages(shapes, np.float64)
         if left:
             self.kernels.pack(left, mine.gaps, mine.owners, mine.counters, mine.arrays, messages)
@@ -244,14 +304,28 @@ class PicBlock(KernelUser[PicKernels]):
             self.particles.unsorted += max(0, rows - free) if edge[1] == 0 else rows
             free = max(0, free - rows)
         self.came, self.came_at = came, self.time
-        self.particles.add(self.kernels, came, left, self.frame)
+        size, shifts = float(self.problem.size), self._next_shifts()
+        self.particles.add(self.kernels, came, left, self.frame, size, shifts)
         self.particles.sort(self.kernels, self.frame[0], self.bounds[0][1] - self.bounds[0][0])
+        self.particles.show()
 
-    def _complain_of_emigrant(self, entry: int) -> None:
-        """Raise MessageError for a particle that left for no neighbour."""
+    def _complain_of_foresight(self) -> None:
+        """Raise MessageError for particles that do not move as their motions say."""
+        raise MessageError(
+            f"block {self.index}, step {self.came_at}: other particles left than the moves of this "
+            f"problem lead to"
+        )
+
+    def _complain_of_emigrant(self, entry: int, step: int) -> None:
+        """Raise MessageError for a particle that left for no neighbour.
+
+        On a GPU that may be noticed when particles have changed places; those lost are marked.
+        """
+        marked = np.flatnonzero(self.particles.on_host("motions") < 0)
+        entry = int(marked[0]) if len(marked) else entry
         x, y, number = (self.particles.on_host(name)[entry] for name in ("x", "y", "ids"))
         raise MessageError(
-            f"block {self.index}, step {self.time}: particle {number} went to ({x}, {y}), which no "
+            f"block {self.index}, step {step}: particle {number} went to ({x}, {y}), which no "
             f"move of this problem leads to"
         )
 

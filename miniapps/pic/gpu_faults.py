@@ -77,6 +77,18 @@ def last_gap_not_filled(right: Any) -> Any:
     return edited(right, ("if row < free:", "if row + 1 < free:"))
 
 
+@kernel_fault(f"{MIGRATE}:_unpack")
+def arrivals_not_foreseen(right: Any) -> Any:
+    """Those that have come and go on in the next round are not foreseen: messages are too short."""
+    return edited(right, ("if shifts.size > 0:", "if shifts.size > 0 and row < 0:"))
+
+
+@kernel_fault(f"{PUSH}:_push")
+def injected_foreseen_like_the_first(right: Any) -> Any:
+    """Particles are foreseen as if all moved like the initial ones."""
+    return edited(right, ("motion = motions[n]", "motion = np.int64(0)"))
+
+
 @kernel_fault(f"{MIGRATE}:_fill_holes")
 def particle_moved_twice(right: Any) -> Any:
     """Threads that close gaps at the same time move the same particle."""
@@ -115,8 +127,8 @@ def removal_of_others(right: Any) -> Any:
 @kernel_fault(f"{SORT}:_choose_places")
 def places_taken_twice(right: Any) -> Any:
     """Runs of particles of one column get the same places, as the atomic add is lost."""
-    words = "place = cuda.atomic.add(starts, column - x0, np.int64(n - begin))"
-    return edited(right, (words, "place = starts[column - x0]"))
+    words = "place = cuda.atomic.add(starts, _own(column, x0, starts), np.int64(n - begin))"
+    return edited(right, (words, "place = starts[_own(column, x0, starts)]"))
 
 
 @fault("miniapps.kernels.pic.gpu:reorder")

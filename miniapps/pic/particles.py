@@ -7,13 +7,14 @@ Arrays grow one at a time, so growing never needs a second copy of all of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import sub
 from typing import Any
 
 import numpy as np
 
 from miniapps.arrays import arrived
 from miniapps.devices.backend import Memory
-from miniapps.kernels.pic.counters import COUNTERS, clean_counters
+from miniapps.kernels.pic.counters import COUNTERS, FORESEEN, OWNERS, clean_counters
 from miniapps.kernels.pic.interface import PicKernels
 
 FLOATS = ("x", "y", "vx", "vy", "charge")
@@ -48,7 +49,7 @@ class Particles:
         self.unsorted = 0  # particles that may be out of order
         for name in NAMES:
             setattr(self, name, device.empty((FEWEST,), np.float64 if name in FLOATS else np.int64))
-        self.counters = device.to_device(clean_counters())
+        self._begin_counting()
         self._make_room()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -67,8 +68,15 @@ class Particles:
         # Copies own their memory, without which an array cannot grow on the CPU.
         arrays = {name: arrived(device, state[name], np.array) for name in NAMES}
         self.__dict__.update(state | arrays)
-        self.counters = device.to_device(clean_counters())
+        self._begin_counting()
         self._make_room()
+
+    def _begin_counting(self) -> None:
+        """Make counters of nothing."""
+        self.counters = self.device.to_device(clean_counters())
+        self.copy = self.device.host_copy(self.counters)
+        self.is_copied = False  # since the last `seen`
+        self.foreseen = [0] * OWNERS  # emigrants per owner, in all rounds so far
 
     def _make_room(self) -> None:
         """Allocate work space for owners, for gaps of emigrants, and for sorting."""
@@ -95,6 +103,23 @@ class Particles:
     def look(self) -> np.ndarray:
         """The counters, (COUNTERS,) int64, on the host; waits for the device."""
         return self.device.to_host(self.counters)[:COUNTERS].copy()
+
+    def show(self) -> None:
+        """Let the counters be `seen` later as they are after all kernels launched so far."""
+        if self.copy is not None:
+            self.copy.begin()
+            self.is_copied = True
+
+    def seen(self) -> tuple[list[int], list[int]] | None:
+        """The counters last shown, and how many emigrants per owner they foresee for this round.
+
+        None if none were shown: always on the CPU, and in the first round on a GPU.
+        """
+        if self.copy is None or not self.is_copied:
+            return None
+        counters, self.is_copied = self.copy.get(), False
+        before, self.foreseen = self.foreseen, counters[FORESEEN : FORESEEN + OWNERS]
+        return counters, list(map(sub, self.foreseen, before))
 
     def begin(
         self, kernels: PicKernels, numbers: np.ndarray, cells: np.ndarray, motion: int, *how: Any
@@ -125,18 +150,18 @@ class Particles:
         self.count -= end - first
 
     def add(
-        self, kernels: PicKernels, came: Mapping[Any, Any], left: int, frame: np.ndarray
+        self, kernels: PicKernels, came: Mapping[Any, Any], left: int, frame: np.ndarray, *how: Any
     ) -> None:
         """Store received particles in the gaps of the ``left`` emigrants, then behind the others.
 
-        Remaining gaps are filled with the last particles.
+        Remaining gaps are filled with the last particles. ``how``: what `unpack` foresees by.
         """
         gaps, rows = self.gaps, sum(message.shape[0] for message in came.values())
         more = max(0, rows - left)
         self.reserve(kernels, self.count + more)
         if rows:
             work = self.owners, self.counters, self.arrays
-            kernels.unpack(came, frame, gaps, left, self.count, *work)
+            kernels.unpack(came, frame, gaps, left, self.count, *work, *how)
         self.count += more
         self.drop(kernels, gaps, rows, left)
 

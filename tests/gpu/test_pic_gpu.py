@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,15 +18,18 @@ from miniapps.devices.cuda import memory
 from miniapps.drivers.engine import Engine
 from miniapps.kernels.pic.counters import (
     FIRST_LOST,
+    FORESEEN,
     HERE,
     LEFT,
     LOST,
     MISROUTED,
     NOWHERE,
     OWNERS,
+    UNFORESEEN,
     clean_counters,
     owner_at,
 )
+from miniapps.pic.block import PicBlock
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.events import Event
 from miniapps.pic.particles import NAMES, Particles
@@ -201,6 +204,67 @@ def test_push_names_the_first_that_is_lost() -> None:
             assert spoilt.host(spoilt.owners)[40] == LOST
 
 
+def foreseen_by(side: Counterpart, shifts: np.ndarray, known: int = -1) -> np.ndarray:
+    """Push, and return how many of those that stay are foreseen to leave next, per owner."""
+    there = side.device.to_device(mesh()), FRAME, float(SIZE), known
+    work = side.owners, side.counters, side.gaps
+    ahead = side.arrays[7], side.device.to_device(shifts.reshape(-1))
+    side.kernels.push(side.count, 1, *side.arrays[:5], *there, *work, *ahead)
+    return side.host(side.counters)[FORESEEN:]
+
+
+def where_they_go(rows: np.ndarray, shifts: np.ndarray) -> np.ndarray:
+    """How many particles go to each owner when they make a shift without any force."""
+    there = rows.copy()
+    motions = np.ascontiguousarray(rows[:, 7]).view(np.int64)
+    there[:, 2:4], there[:, 4] = shifts[motions], 0.0
+    side = Counterpart("cpu", there)
+    counts = pushed(side, -1)[:OWNERS]
+    assert counts.sum() == (side.owners != HERE).sum()
+    return counts
+
+
+MOVES = np.array([[3.0, SIZE - 2.0], [5.0, -2.0], [-9.0, 3.0]])  # by motion
+
+
+@pytest.mark.parametrize("motions", [1, 3])
+def test_emigrants_are_foreseen(motions: int) -> None:
+    """Catches emigrants of the next round that are not counted, or for another owner."""
+    rows = moving(200, 0.2)
+    rows[:, 7:].view(np.int64)[:] %= motions
+    side = Counterpart("gpu", rows)
+    found = foreseen_by(side, MOVES[:motions])
+    stay = side.host(side.owners) == HERE
+    columns = [side.host(array).view(np.float64) for array in side.arrays]
+    right = where_they_go(np.stack(columns, axis=1)[stay], MOVES)
+    assert found.tolist() == right.tolist() and (right > 0).sum() > 1
+    came, count = arrivals([30, 1, 25]), 3 * side.count
+    for message in came.values():
+        message[:, 7:].view(np.int64)[:] %= motions
+    work = side.gaps, 0, side.count, side.owners, side.counters
+    room = tuple(GPU.grown(array, side.count, count) for array in side.arrays)
+    ahead = float(SIZE), side.device.to_device(MOVES[:motions].reshape(-1))
+    GPU.unpack(side.device.received(came), FRAME, *work, room, *ahead)
+    right = right + where_they_go(np.concatenate(list(came.values())), MOVES)
+    assert side.host(side.counters)[FORESEEN:].tolist() == right.tolist()
+
+
+def test_lost_particles_stay_and_are_marked() -> None:
+    """Catches a lost particle that goes on through memory that is not the mesh's, or unmarked."""
+    rows = moving(90, 0.0)
+    rows[7, :5], rows[50, :5] = (5.5, 7.5, 0.0, -4.0, 0.0), (5.5, 7.5, 0.0, np.nan, 0.0)
+    side = Counterpart("gpu", rows)
+    for _ in range(2):
+        foreseen_by(side, MOVES, KNOWN)
+        assert side.host(side.counters)[FIRST_LOST] == 7
+        assert (side.host(side.owners)[[7, 50]] == HERE).all()
+        assert np.flatnonzero(side.host(side.arrays[7]) < 0).tolist() == [7, 50]
+        assert side.host(side.arrays[1])[7] == 7.5 - 4.0
+    starts, places = side.device.empty((9,), np.int64), side.device.empty((90,), np.int32)
+    GPU.places_by_column(90, side.arrays[0], 4.0, starts, places)
+    assert sorted(side.host(places)) == list(range(90))
+
+
 # Leaving and coming ------------------------------------------------------------------------------
 
 
@@ -247,6 +311,44 @@ def test_pack(count: int, share: float) -> None:
         assert np.array_equal(in_order(messages[edge]), in_order(right[edge]))
         assert messages[edge].shape == right[edge].shape
     assert sum(message.shape[0] for message in right.values()) > 0 or share == 0.0
+
+
+@pytest.mark.parametrize("off", [(1, 0), (-1, 0), (1, -1), (-3, 2), (7, 9)])
+def test_others_leave_than_foreseen(off: tuple[int, int]) -> None:
+    """Catches rows that are written behind a message, and a wrong number that is not noticed."""
+    side = Counterpart("gpu", moving(120, 0.5), gaps=200)
+    side.gaps.copy_to_device(np.full(200, 1 << 40), stream=side.device.stream)
+    counters = pushed(side)
+    shapes = {edge: int(counters[owner_at(edge)]) for edge in TARGETS}
+    for edge, more in zip(TARGETS, off, strict=False):
+        shapes[edge] += more
+    messages = side.device.messages({e: (rows, 8) for e, rows in shapes.items()}, np.float64)
+    flat = messages.flat
+    flat.copy_to_device(np.full(flat.size, -7.0), stream=side.device.stream)
+    total = sum(shapes.values())
+    GPU.pack(total, side.gaps, side.owners, side.counters, side.arrays, messages)
+    after, whole = side.host(side.counters), side.host(flat).copy()
+    assert after[UNFORESEEN] > 0 or after[:OWNERS].any()
+    for edge, rows in shapes.items():
+        whole[messages.starts[edge] :][: 8 * rows] = -7.0
+    assert (whole == -7.0).all()
+    with np.errstate(all="ignore"):  # the rest must do no harm
+        work = side.gaps, 0, total, side.owners, side.counters, side.spare
+        side.spare.copy_to_device(np.full(120, 1 << 40, np.uint64), stream=side.device.stream)
+        GPU.close_gaps(side.count, *work, side.arrays)
+        came = side.device.received(arrivals([total]))
+        GPU.unpack(came, FRAME, side.gaps, total, side.count, *work[3:5], side.arrays)
+
+
+def test_more_gaps_than_particles_behind_them() -> None:
+    """Catches a place that no kernel has written, taken for that of a particle to move."""
+    side = Counterpart("gpu", particles(4))
+    before = side.rows()
+    owners, spare = np.array([LOST, HERE, HERE, LOST], np.uint8), np.full(4, 1 << 40, np.uint64)
+    side.owners, side.spare = side.device.to_device(owners), side.device.to_device(spare)
+    gaps = side.device.to_device(np.zeros(1, np.int64))
+    GPU.close_gaps(4, gaps, 0, 1, side.owners, side.counters, side.spare, side.arrays)
+    assert support.same_bits(side.rows(), before)
 
 
 def arrivals(lengths: list[int], first: int = 1000) -> dict[int, np.ndarray]:
@@ -317,7 +419,8 @@ def test_unpack_and_close_gaps(lengths: list[int], share: float, mixed: bool) ->
     counts = [taken_in(side, came, mixed) for side in (here, there)]
     assert counts[0] == counts[1]
     assert support.same_bits(there.rows(counts[1]), here.rows(counts[0]))
-    assert support.same_bits(there.host(there.counters)[: MISROUTED + 1], clean_counters()[:-2])
+    counters = slice(MISROUTED + 1)
+    assert support.same_bits(there.host(there.counters)[counters], clean_counters()[counters])
 
 
 @pytest.mark.parametrize("mixed", [False, True])
@@ -470,6 +573,7 @@ def problem_of(*events: str, **values: Any) -> PicProblem:
 
 
 EVENTS = "inject:1:50:2,9,3,8:0,3", "remove:3:0,23,0,11:0.5", "inject:3:9:10,13,10,13"
+BUNCH, IN_A_CELL = (11, 11, 5, 5), Distribution("patch", (10, 10, 1, 1))
 RUNS = [
     ((1, 1), 5, problem_of(*EVENTS)),
     ((2, 3), 5, problem_of(*EVENTS)),
@@ -478,6 +582,10 @@ RUNS = [
     ((1, 4), 4, problem_of("remove:2:0,23,0,23", k=0, m=5)),
     ((6, 2), 3, problem_of(k=2, m=1, distribution=Distribution("patch", (0, 3, 0, 3)))),
     ((2, 1), 2, problem_of(k=5, particles=300, distribution=Distribution("linear", (1.0, 3.0)))),
+    # All are in a column or a row, and leave at once: more than a list of gaps or an array holds.
+    ((4, 2), 9, problem_of(particles=300, distribution=Distribution("patch", (5, 5, 0, 23)))),
+    ((2, 4), 6, problem_of(k=0, m=3, particles=300, distribution=Distribution("patch", BUNCH))),
+    ((2, 2), 7, problem_of(*EVENTS, particles=300, time_tile=2, distribution=IN_A_CELL)),
 ]
 
 
@@ -555,6 +663,102 @@ def test_emigrants_that_no_move_leads_to_are_named() -> None:
     toolkit_copy(mine.vx, speeds)
     with pytest.raises(MessageError, match=r"step 1: particle \d+ went to \(.*\), which no move"):
         engine.round(1, 1)
+        engine.round(2, 1)
+
+
+def wrong_shift(block: Any) -> None:
+    """Foresee as if particles went one cell further."""
+    right = block._next_shifts
+    block._next_shifts = lambda: block.device.to_device(memory.to_host(right()) + 1.0)
+
+
+def copied_too_early(block: Any) -> None:
+    """Copy the counters before particles have come."""
+    mine = block.particles
+    add, show = mine.add, mine.show
+
+    def added(*arguments: Any) -> None:
+        show()
+        add(*arguments)
+
+    mine.add, mine.show = added, lambda: None
+
+
+def counts_of_the_round_before(block: Any) -> None:
+    """Take as many as left in the last round."""
+    seen, last = block.particles.seen, [[0] * OWNERS]
+
+    def late() -> Any:
+        found = seen()
+        last.append(last[-1] if found is None else found[1])
+        return found and (found[0], last[-2])
+
+    block.particles.seen = late
+
+
+def none_foreseen(block: Any) -> None:
+    """Foresee that nobody leaves: then no kernel packs, and none can notice."""
+    seen = block.particles.seen
+    block.particles.seen = lambda: (found := seen()) and (found[0], [0] * OWNERS)
+
+
+def owners_exchanged(block: Any) -> None:
+    """Foresee as many, but for other owners: rows that do not fit are all that is wrong."""
+    seen, one, other = block.particles.seen, owner_at((1, 0)), owner_at((0, -1))
+
+    def exchanged() -> Any:
+        found = seen()
+        if found is not None:
+            found[1][one], found[1][other] = found[1][other], found[1][one]
+        return found
+
+    block.particles.seen = exchanged
+
+
+WRONG: list[Callable[[Any], None]] = [
+    wrong_shift,
+    owners_exchanged,
+    copied_too_early,
+    counts_of_the_round_before,
+    none_foreseen,
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_foresight_is_noticed(wrong: Callable[[Any], None]) -> None:
+    """Catches particles that no message had room for, and rows of messages that nobody wrote.
+
+    Whose block looks first complains: the sender's, or that to which rows of no particle came.
+    """
+    problem = problem_of(k=1, m=-2, particles=400, distribution=Distribution("linear", (1.0, 9.0)))
+    blocks = support.blocks_of("pic", problem, (2, 2), device="gpu")
+    for block in blocks:
+        wrong(block)
+    engine = Engine(blocks).setup()
+    with pytest.raises(MessageError, match=r"other particles left than|came by edge"):
+        for step in range(5):
+            engine.round(step, 1)
+
+
+def test_more_are_foreseen_than_there_are() -> None:
+    """Catches arrays and messages for particles that do not exist."""
+    (block, _) = support.blocks_of("pic", problem_of(), (2, 1), device="gpu")
+    here: Any = block
+    here.particles.seen = lambda: (clean_counters().tolist(), [here.particles.count + 1] * OWNERS)
+    with pytest.raises(MessageError, match="other particles left than the moves"):
+        here.count_leaving(True)
+
+
+@pytest.mark.parametrize("counter", [UNFORESEEN, owner_at((1, 0))])
+def test_counters_of_wrong_foresight_are_looked_at(counter: int) -> None:
+    """Catches one of two signs that others left, of which a run may show only one."""
+    (block, _) = support.blocks_of("pic", problem_of(), (2, 1), device="gpu")
+    here: Any = block
+    counters = clean_counters().tolist()
+    here.check(counters)
+    counters[counter] = 1
+    with pytest.raises(MessageError, match="other particles left than the moves"):
+        here.check(counters)
 
 
 def toolkit_copy(array: Any, values: np.ndarray) -> None:
@@ -563,18 +767,40 @@ def toolkit_copy(array: Any, values: np.ndarray) -> None:
     assert memory.to_host(array).tobytes() == values.tobytes()
 
 
-def test_one_wait_a_step() -> None:
-    """Catches a step that waits for the device twice, or before all blocks have pushed."""
-    blocks = support.blocks_of("pic", problem_of(k=0), (2, 2), device="gpu")
-    engine = Engine(blocks).setup()
-    engine.round(0, 1)
-    seen = []
+def test_a_step_waits_only_for_the_last_one() -> None:
+    """Catches a step that waits for its own push, or for the last one before all have pushed.
+
+    After an event and in a shorter round, there is one wait for the push.
+    """
+    problem = problem_of("inject:4:9:10,13,10,13", k=0, time_tile=2)
+    blocks: list[Any] = list(support.blocks_of("pic", problem, (2, 2), device="gpu"))
+    engine, seen = Engine(blocks).setup(), []
+
+    def noted(word: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *arguments: seen.append(word) or call(*arguments)
+
     for block in blocks:
-        ask, push = block.device.to_host, block.push
-        block.device.to_host = lambda array, ask=ask: seen.append("wait") or ask(array)
-        block.push = lambda steps, push=push: seen.append("push") or push(steps)
-    engine.round(1, 1)
-    assert seen == ["push"] * len(blocks) + ["wait"] * len(blocks)
+        copy = block.particles.copy
+        block.device.to_host = noted("wait", block.device.to_host)
+        block.push = noted("push", block.push)
+        copy.begin, copy.get = noted("copy", copy.begin), noted("get", copy.get)
+    rounds = []
+    for step, count in ((0, 2), (2, 2), (4, 2), (6, 2), (8, 1)):
+        seen.clear()
+        engine.round(step, count)
+        rounds.append([*seen])
+    pushed, copied = ["push"] * len(blocks), ["copy"] * len(blocks)
+    assert rounds[0] == pushed + ["wait"] * len(blocks) + copied
+    assert rounds[1] == rounds[3] == pushed + ["get"] * len(blocks) + copied
+    assert rounds[2] == rounds[4] == pushed + ["get", "wait"] * len(blocks) + copied
+
+
+def test_a_cpu_foresees_nothing() -> None:
+    """Catches work for the next round where no kernel runs behind the host."""
+    (block,) = support.blocks_of("pic", problem_of(), (1, 1), device="cpu")
+    assert isinstance(block, PicBlock) and block.shifts == []
+    Engine([block]).setup().round(0, 1)
+    assert block.next_steps == 0 and block.particles.seen() is None
 
 
 def test_owners_fit_the_counters() -> None:

@@ -73,9 +73,9 @@ def _unpack(message, frame, gaps, count, x, y, vx, vy, charge, ids, cells, motio
 
 def unpack(
     came: Mapping[Any, Any], frame: np.ndarray, gaps: Array, free: int, count: int, owners: Array,
-    counters: Array, arrays: Particles,
+    counters: Array, arrays: Particles, size: float = 0.0, shifts: Array = None,
 ) -> None:  # fmt: skip
-    """Copy message after message."""
+    """Copy message after message; nothing is foreseen."""
     first = 0
     for message in came.values():
         rows = len(message)

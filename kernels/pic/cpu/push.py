@@ -84,8 +84,9 @@ def _move(count, steps, x, y, vx, vy, charge, mesh, frame, size, owners):
 def push(
     count: int, steps: int, x: Array, y: Array, vx: Array, vy: Array, charge: Array, mesh: Array,
     frame: np.ndarray, size: float, known: int, owners: Array, counters: Array, leaving: Array,
+    motions: Array = None, shifts: Array = None,
 ) -> None:  # fmt: skip
-    """Move the particles, then search the owners for those that leave."""
+    """Move the particles, then search the owners for those that leave; nothing is foreseen."""
     _move(count, steps, x, y, vx, vy, charge, mesh, frame, size, owners)
     find_leaving(count, owners, known, counters, leaving)
 

@@ -13,13 +13,24 @@ from miniapps.devices.cuda.buffers import addresses
 from miniapps.devices.cuda.compiler import bits, cuda, from_bits, kernel, ported, viewer
 from miniapps.devices.cuda.memory import empty, to_host
 from miniapps.devices.cuda.primitives import copy, launch, thread_index
-from miniapps.kernels.pic.counters import HERE, HOLES, LEFT, LOST, MISROUTED, OWNERS, TAIL, owner_at
-from miniapps.kernels.pic.gpu.push import inside
+from miniapps.kernels.pic.counters import (
+    HERE,
+    HOLES,
+    LEFT,
+    LOST,
+    MISROUTED,
+    OWNERS,
+    TAIL,
+    UNFORESEEN,
+    owner_at,
+)
+from miniapps.kernels.pic.gpu.push import foresee, inside
 from miniapps.kernels.pic.interface import Particles
 from miniapps.kernels.state_hash.cpu import mix
 
 PARTS = 8  # messages that one launch unpacks; a block has no more neighbours
 ROW_BYTES = 64  # of a message, a particle each
+ROWS = 36  # bits of a message's start in its buffer; above them is its number of rows
 PARTICLES = "float64[::1]," * 5 + "int64[::1], int64[::1], int64[::1]"
 _mix = ported(mix)
 _row = viewer("float64")
@@ -60,20 +71,26 @@ def start(
     f"UniTuple(int64, {OWNERS}))"
 )
 def _pack(total, leaving, owners, counters, x, y, vx, vy, charge, ids, cells, motions,
-          message, starts):  # type: ignore[no-untyped-def]  # fmt: skip
+          message, places):  # type: ignore[no-untyped-def]  # fmt: skip
     slot = thread_index()
     if slot == 0:
         counters[LEFT] = 0
     if slot >= total:
         return
     n = np.uint64(leaving[slot])
-    owner = np.uint32(owners[n])
-    start = starts[0]
+    if n >= np.uint64(owners.size):  # fewer leave than foreseen: the list ends earlier
+        cuda.atomic.add(counters, UNFORESEEN, 1)
+        return
+    owner = np.uint32(owners[n]) % np.uint32(OWNERS)
+    place = places[0]
     for other in range(1, OWNERS):  # branches: an index would put the tuple in local memory
         if owner == other:
-            start = starts[other]
+            place = places[other]
     row = cuda.atomic.sub(counters, owner, 1) - 1
-    at = np.uint64(start) + np.uint64(8) * np.uint64(row)
+    if np.uint64(row) >= np.uint64(place >> ROWS):  # others leave than foreseen
+        cuda.atomic.add(counters, UNFORESEEN, 1)
+        return
+    at = np.uint64(place & (1 << ROWS) - 1) + np.uint64(8) * np.uint64(row)
     message[at], message[at + np.uint64(1)], message[at + np.uint64(2)] = x[n], y[n], vx[n]
     message[at + np.uint64(3)], message[at + np.uint64(4)] = vy[n], charge[n]
     message[at + np.uint64(5)] = from_bits(ids[n])
@@ -88,20 +105,21 @@ def pack(
     """Launch one thread per particle for all messages, which are in one message buffer."""
     if total:
         buffer: Any = messages  # a `MessageBuffer`
-        memory, places = buffer.memory
-        starts = [0] * OWNERS
-        for edge, start in places.items():
-            starts[owner_at(edge)] = start
+        memory, starts = buffer.memory
+        places = [0] * OWNERS
+        for edge, start in starts.items():
+            places[owner_at(edge)] = buffer.shapes[edge][0] << ROWS | start
         where = launch(total, counters.stream)
-        _pack[where](total, leaving, owners, counters, *arrays, memory, tuple(starts))
+        _pack[where](total, leaving, owners, counters, *arrays, memory, tuple(places))
 
 
 @kernel(
-    f"void(UniTuple(int64, {PARTS}), UniTuple(int64, {PARTS}), UniTuple(float64, 4), int64[::1],"
-    f"int64, int64, uint8[::1], int64[::1], {PARTICLES})"
+    f"void(UniTuple(int64, {PARTS}), UniTuple(int64, {PARTS}), UniTuple(float64, 9), int64[::1],"
+    f"int64, int64, uint8[::1], int64[::1], {PARTICLES}, float64, float64[::1])"
 )
-def _unpack(starts, ends, cell, gaps, free, count, owners, counters,
-            x, y, vx, vy, charge, ids, cells, motions):  # type: ignore[no-untyped-def]  # fmt: skip
+def _unpack(starts, ends, frame, gaps, free, count, owners, counters,
+            x, y, vx, vy, charge, ids, cells, motions,
+            size, shifts):  # type: ignore[no-untyped-def]  # fmt: skip
     # Threads from ends[p - 1] up to ends[p] take the message at the address starts[p], a row each.
     row = np.int64(thread_index())
     if row >= ends[PARTS - 1]:
@@ -113,20 +131,24 @@ def _unpack(starts, ends, cell, gaps, free, count, owners, counters,
     came = _row(start + ROW_BYTES * (row - first), 8)
     if row < free:
         at = np.uint64(gaps[np.uint64(row)])
+        if at >= np.uint64(x.size):  # fewer have left than foreseen
+            return
         owners[at] = HERE
     else:
         at = np.uint64(count + row - free)
     to_x, to_y = came[0], came[1]
-    if not inside(to_x, to_y, cell):
-        to_x, to_y = cell[0] + 0.5, cell[2] + 0.5
+    if not inside(to_x, to_y, frame):
+        to_x, to_y = frame[0] + 0.5, frame[2] + 0.5
         cuda.atomic.min(counters, MISROUTED, row)
+    if shifts.size > 0:
+        foresee(to_x, to_y, bits(came[7]), shifts, frame, size, counters)
     x[at], y[at], vx[at], vy[at], charge[at] = to_x, to_y, came[2], came[3], came[4]
     ids[at], cells[at], motions[at] = bits(came[5]), bits(came[6]), bits(came[7])
 
 
 def unpack(
     came: Mapping[Any, Any], frame: np.ndarray, gaps: Array, free: int, count: int, owners: Array,
-    counters: Array, arrays: Particles,
+    counters: Array, arrays: Particles, size: float = 0.0, shifts: Array = None,
 ) -> None:  # fmt: skip
     """Launch one thread per row for all messages."""
     full = {edge: message for edge, message in came.items() if message.shape[0]}
@@ -135,8 +157,9 @@ def unpack(
     ends = list(itertools.accumulate(message.shape[0] for message in full.values()))
     starts, missing = list(addresses(full).values()), PARTS - len(ends)
     _unpack[launch(ends[-1], counters.stream)](
-        (*starts, *[0] * missing), (*ends, *[ends[-1]] * missing), tuple(frame[:4].tolist()),
+        (*starts, *[0] * missing), (*ends, *[ends[-1]] * missing), tuple(frame.tolist()),
         gaps, free, count, owners, counters, *arrays,
+        size, arrays[0][:0] if shifts is None else shifts,
     )  # fmt: skip
 
 
@@ -176,6 +199,8 @@ def _fill_holes(kept, gaps, first, end, counters, spare,
     if to >= kept:
         return
     n = spare[np.uint64(cuda.atomic.add(counters, HOLES, 1))]
+    if n >= np.uint64(x.size):  # fewer have left than foreseen
+        return
     x[to], y[to], vx[to], vy[to], charge[to] = x[n], y[n], vx[n], vy[n], charge[n]
     ids[to], cells[to], motions[to] = ids[n], cells[n], motions[n]
 

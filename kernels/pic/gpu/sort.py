@@ -21,6 +21,12 @@ def _run_end(n, count, x, column):  # type: ignore[no-untyped-def]
     return n
 
 
+@inlined
+def _own(column, x0, starts):  # type: ignore[no-untyped-def]
+    """Return a column of the block; of a particle that is lost, the last one."""
+    return min(np.uint32(column - x0), np.uint32(starts.size - 2))
+
+
 @kernel("void(uint64, float64[::1], uint32, int64[::1])")
 def _count_by_column(count, x, x0, starts):  # type: ignore[no-untyped-def]
     n = np.uint64(RUN) * thread_index()
@@ -28,7 +34,7 @@ def _count_by_column(count, x, x0, starts):  # type: ignore[no-untyped-def]
     while n < end:
         column, begin = np.uint32(x[n]), n
         n = _run_end(n, end, x, column)
-        cuda.atomic.add(starts, column - x0, np.int64(n - begin))
+        cuda.atomic.add(starts, _own(column, x0, starts), np.int64(n - begin))
 
 
 @kernel("void(uint64, float64[::1], uint32, int64[::1], int32[::1])")
@@ -38,7 +44,7 @@ def _choose_places(count, x, x0, starts, places):  # type: ignore[no-untyped-def
     while n < end:
         column, begin = np.uint32(x[n]), n
         n = _run_end(n, end, x, column)
-        place = cuda.atomic.add(starts, column - x0, np.int64(n - begin))
+        place = cuda.atomic.add(starts, _own(column, x0, starts), np.int64(n - begin))
         while begin < n:
             places[begin] = place
             begin += np.uint64(1)

@@ -29,7 +29,7 @@ enum { KIB = 1024, CONTEXT = 0x1000, FIRST_HANDLE = 0x2000, STEP = 16 };
 enum { DEVICE = 1, PINNED, POOLED, OPENED }; /* kinds of memory: pooled: cuMemAllocAsync's */
 
 void *last_launch[3]; /* function, stream, places of parameters */
-long launches, marks, waits, copies, synchronizations;
+long launches, marks, waits, copies, synchronizations, queries;
 static long last_handle = FIRST_HANDLE;
 static __thread void *current; /* context */
 
@@ -499,6 +499,7 @@ int cuEventRecord(void *event, void *stream) {
 int cuEventQuery(void *event) {
   IN_CONTEXT;
   long n = number(&events, event);
+  queries++;
   if (n < 0) return INVALID_HANDLE;
   spend(QUERY);
   return moments[n].ns > now() ? NOT_READY : OK;
