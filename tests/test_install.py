@@ -148,10 +148,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def test_wheel_holds_every_file_of_the_packages(wheel):
-    """Catches a template, balancer's table or study that only a source tree has.
-
-    And a top-level name besides `miniapps`: one distribution of that name would destroy the other.
-    """
+    """Catches a template, balancer's table or study that only a source tree has."""
     files = [name for name in tracked() if name.split("/")[0] in PACKAGES]
     files = [name for name in files if not name.startswith(NOT_INSTALLED)]
     links = {f"miniapps/{part}" for part in apps.PARTS}
@@ -164,6 +161,34 @@ def test_wheel_holds_every_file_of_the_packages(wheel):
     assert held == expected
     assert shell.external_attr >> 16 & 0o111 == 0o111  # launchers run it
     assert "miniapps/py.typed" in held  # else checkers see no types
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["theirs", "ours"])
+def test_wheel_beside_packages_of_other_people(first, wheel, tmp_path, monkeypatch):
+    """Catches a top-level name that others have, too: one distribution would destroy the other."""
+    for part in apps.PARTS:
+        (tmp_path / "theirs" / part).mkdir(parents=True)
+        (tmp_path / "theirs" / part / "__init__.py").write_text("THEIRS = True\n")
+    names = ", ".join(f'"{part}"' for part in apps.PARTS)
+    project = "[project]\nname = 'theirs'\nversion = '1'\n[tool.setuptools]\n"
+    (tmp_path / "theirs" / "pyproject.toml").write_text(f"{project}packages = [{names}]\n")
+    python = environments.make(tmp_path / "venv")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps"]
+    both = [wheel, tmp_path / "theirs"]
+    for one in both if first == "ours" else reversed(both):
+        done = support.execute([*pip, "--no-build-isolation", one])
+        assert done.returncode == 0, done.stderr
+    program = "; ".join(f"import {part}; assert {part}.THEIRS" for part in apps.PARTS)
+    assert support.execute([python, "-c", program]).returncode == 0
+    launched, first_of_demo = "--size 9x8 --steps 2 --driver mpi -n 2", "--preset demo"
+    for how, env in ((launched, PLAIN), (first_of_demo, {})):
+        done = support.execute(
+            [python.with_name("miniapps"), "run", "jacobi2d", *how.split()], env=env
+        )
+        assert done.returncode == 0 and "state " in done.stdout, done.stderr
 
 
 def test_a_checkout_is_installed_as_a_path() -> None:
@@ -191,8 +216,6 @@ def test_installed_copy_runs(installed):
     done = installed("run", "echo", "--preset", "tiny", env={})
     assert done.returncode == 0, done.stderr
     assert "ok    differs from reference: 0" in done.stdout
-    done = installed(*"run jacobi2d --size 9x8 --steps 2 --driver mpi -n 2".split())
-    assert done.returncode == 0 and "state " in done.stdout, done.stderr
 
 
 @pytest.mark.slow

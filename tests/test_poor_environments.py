@@ -17,7 +17,7 @@ import h5py
 import pytest
 import support
 
-from miniapps import tiling
+from miniapps import apps, tiling
 from miniapps.devices.cpu import disk_cache, own_folder
 from miniapps.devices.cpu.disk_cache import caching, checked, tell
 from miniapps.workbench import cli
@@ -290,6 +290,14 @@ def test_a_program_without_docstrings_runs():
     done = support.miniapps("list", env={"PYTHONOPTIMIZE": "2"})
     assert done.returncode == 0 and not done.stderr
     assert done.stdout.split()
+
+
+def test_other_packages_of_these_names_change_nothing(tmp_path):
+    """Mistake: a traceback for a user's program `drivers.py`, or after `pip install kernels`."""
+    for name in apps.PARTS:
+        (tmp_path / f"{name}.py").write_text(f"raise SystemExit('their {name}')")
+    done = support.miniapps("run", "echo", env={"PYTHONPATH": str(tmp_path)})
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_folder_of_results_hides_no_package(tmp_path):
