@@ -138,7 +138,7 @@ class Crashes:
     def begin(self) -> None:
         """Watch from now on."""
         self.library.sigaltstack(ctypes.byref(self.stack), ctypes.byref(self.stack_before))
-        handler = ctypes.cast(self.handler, ctypes.c_void_p).value
+        handler = ctypes.c_void_p.from_buffer(self.handler).value  # `cast` makes a cycle
         action = Action(handler, flags=WITH_ADDRESS | ON_OWN_STACK | RESTART)
         for number in CRASHES:
             before = self.before[number] = Action()
@@ -149,6 +149,7 @@ class Crashes:
         for number, before in self.before.items():
             self.library.sigaction(int(number), ctypes.byref(before), None)
         self.library.sigaltstack(ctypes.byref(self.stack_before), None)
+        del self.handler  # it refers to this object: `fail`, and all blocks, would stay
 
 
 def watch_crashes(fail: Callable[[Exception], None]) -> Crashes | None:

@@ -1,16 +1,18 @@
-"""Garbage collections in the steps of a run are rare, and would find nothing."""
+"""Garbage collections in the steps of a run are rare, and would find nothing, nor after it."""
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import sys
+import time
 from typing import Any
 
 import pytest
 
 from miniapps import workbench
-from miniapps.drivers import garbage
-from miniapps.drivers.engine import Engine
+from miniapps.drivers import garbage, timing
+from miniapps.drivers.engine import Engine, Runner
 from miniapps.workbench import cli
 from miniapps.workbench.cli import spec_of
 from miniapps.workbench.run.batch import solve_all
@@ -60,6 +62,39 @@ def test_steps_make_no_garbage(words: str, monkeypatch: pytest.MonkeyPatch) -> N
             gc.enable()
 
     assert set(seen(words, collected, monkeypatch)) == {0}
+
+
+def there() -> int:
+    """How many engines and runners there are."""
+    return sum(isinstance(one, Engine | Runner) for one in gc.get_objects())
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("driver", ["serial", "sim"])
+@pytest.mark.parametrize("app", ["cg", "amr"])
+def test_no_blocks_stay_after_a_run(
+    app: str, driver: str, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches cycles that keep blocks: many runs in one process need the memory of all of them."""
+
+    def fail(*_: Any) -> None:
+        raise ValueError("a block fails")
+
+    if fails:
+        monkeypatch.setattr(timing.Stepper, "resume", fail)
+    monkeypatch.setattr(faulthandler, "is_enabled", lambda: False)  # crashes are watched, then
+    spec = spec_of(["run", app, "--preset", "minimal", "--driver", driver])
+    gc.collect()
+    gc.disable()
+    try:
+        before, late = there(), time.monotonic() + 5.0
+        (record,) = solve_all([spec])
+        assert isinstance(record, str) == fails
+        while there() > before and time.monotonic() < late:
+            time.sleep(0.05)  # until the thread has ended that answers what blocks wait for
+        assert there() == before
+    finally:
+        gc.enable()
 
 
 def test_collections_are_rare_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import support
 
+from miniapps.drivers.waits import Wait
 from miniapps.workbench.run.progress_file import FINISHING, RUNNING, STARTING, ProgressFile
 
 WRITE = """
@@ -48,3 +50,19 @@ def test_a_slot_says_what_was_written(tmp_path: Path) -> None:
     assert (first.pid, first.step, first.phase) == (os.getpid(), 5, FINISHING)
     assert (third.pid, third.step, third.phase) == (os.getpid(), 17, RUNNING)
     assert second == (0, 0, 0.0, STARTING) and third.changed <= first.changed
+
+
+def test_blocks_of_a_finished_run_are_not_kept(tmp_path: Path) -> None:
+    """Catches PEs that have the blocks of their last run while they make those of the next one."""
+
+    class Blocks:
+        def waits(self) -> list[Wait]:
+            return []
+
+    blocks, progress = Blocks(), ProgressFile(tmp_path / "progress", 1)
+    kept = weakref.ref(blocks)
+    progress.attend(0, blocks.waits, threaded=False)
+    progress.finish(0)
+    del blocks
+    progress.close()
+    assert kept() is None

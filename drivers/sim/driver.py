@@ -117,7 +117,6 @@ class SimEngine(Engine):
         lives: Lives | None = None,
     ) -> None:
         super().__init__(blocks, traced, transport or Network(), auditor, lives)
-        self.transport.send = self.send
         self.order = order or Order()
         self.events: dict[Event, tuple[Any, ...]] = self.order.table()
         self.kinds = Counter(place[0] for place in self.runners)
@@ -141,14 +140,20 @@ class SimEngine(Engine):
     def play(self, phase: Phase, begun: OnRound = nothing, ended: OnRound = nothing) -> int:
         """Make the rounds of a phase, in which no block waits for others to begin a round."""
         self.phase, self.begun, self.ended, self.finished = phase, begun, ended, {}
+        self.transport.send = self.send
         made = dict.fromkeys(self.places, phase.start)
         self.made = made
-        for place in self.places:
-            self.plan(place, phase.number)
-        while self.events:
-            event = self.order.pick(self.events)
-            happen, *arguments = self.events.pop(event)
-            happen(*arguments)
+        try:
+            for place in self.places:
+                self.plan(place, phase.number)
+            while self.events:
+                event = self.order.pick(self.events)
+                happen, *arguments = self.events.pop(event)
+                happen(*arguments)
+        finally:  # else blocks would stay after the run, in cycles of objects
+            self.begun = self.ended = nothing
+            self.transport.send = _not_connected
+            self.events.clear()
         if any([runner.request is not None for runner in self.runners.values()]):
             raise RunError(f"step {min(made.values())}: {self._waiting()}")
         return max(made.values())

@@ -310,10 +310,14 @@ def within(problem: CgProblem, bounds: Bounds, values: np.ndarray) -> np.ndarray
 
 def noise_of(problem: CgProblem, bounds: Bounds, seed: int = 0) -> np.ndarray:
     """Numbers in [0, 1) by the place of each point and a seed; 0 beyond the problem's box."""
-    x, y, z = np.ix_(*(np.arange(low, high) for low, high in bounds))
-    _, rows, columns = problem.size
-    number = (x * rows + y) * columns + z + seed * math.prod(problem.size)
-    return within(problem, bounds, noise(number))
+
+    def planes(slab: Bounds) -> np.ndarray:
+        x, y, z = np.ix_(*(np.arange(low, high) for low, high in slab))
+        _, rows, columns = problem.size
+        number = (x * rows + y) * columns + z + seed * math.prod(problem.size)
+        return within(problem, slab, noise(number))
+
+    return np.concatenate([planes(slab) for slab in slabs(bounds)])
 
 
 def field(problem: CgProblem, bounds: Bounds) -> np.ndarray:

@@ -75,6 +75,7 @@ class ProgressFile:
     def finish(self, pe: int) -> None:
         """Store that a PE has made its last step, and now validates and writes output."""
         self._write(pe, self.slot(pe).step, FINISHING)
+        self.waits[pe] = list  # its blocks wait for nothing; a launch's next run needs their memory
 
     def _write(self, pe: int, step: int, phase: int) -> None:
         """Write a slot, the phase last: a reader that sees the phase sees the other fields too."""
