@@ -137,7 +137,7 @@ results, audits. A trial is one mistake in one app under one driver. `tiny` prob
 compared with a second program, the reference. `small` and `large` are the presets of these
 names, with few steps: up to 134 million cells, 20 million particles or 256 000 atoms, where
 only echo has a reference. LeanMD by pairs takes long: it is left out at `large`, and at `small`
-some of its trials under charm were drawn at random. Simulators run `tiny` only.
+some of its trials under charm were drawn at random. Simulated GPUs run `tiny` only.
 [What is a fault](validation.md#do-the-checks-see-mistakes).""")
         + table(names, rows)
         + "\n"
