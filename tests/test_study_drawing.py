@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -71,6 +72,14 @@ def test_points_are_shifted_by_less_than_half_a_marker(number: int, shares: list
     points = np.array(moved) * 72 / figure.dpi / drawing.MARKER
     assert points == pytest.approx(np.array([(drawing.SHIFT * share, 0.0) for share in shares]))
     assert 1 / 4 < drawing.SHIFT < 1 / 2
+
+
+def test_predictions_are_beside_their_points() -> None:
+    """Catches a prediction that looks like one of another value, or hides its point."""
+    figure, axes = drawing.new_figure()
+    point = axes.transData.transform((0.5, 0.5))
+    moved = drawing.to_the_right(axes).transform((0.5, 0.5)) - point
+    assert moved / figure.dpi == pytest.approx((drawing.RIGHT, 0.0))
 
 
 @pytest.mark.parametrize(
@@ -158,6 +167,13 @@ def test_legend_names_references_last() -> None:
     assert (opened.get_linestyle(), opened.get_markerfacecolor()) == ("None", "white")
 
 
+def test_labels_are_broken_after_commas() -> None:
+    """Catches a line that ends within a name, and one that is longer than need be."""
+    label = "charm ODF 4, time-tile 1, no-talk"
+    assert drawing.broken(label, 40) == label
+    assert drawing.broken(label, 18).splitlines() == ["charm ODF 4,", "time-tile 1,", "no-talk"]
+
+
 # Scaling ------------------------------------------------------------------------------------------
 
 
@@ -187,16 +203,19 @@ def test_where_several_hosts_begin() -> None:
     one, several = ([{"name": n, "pes": 1, "cores": 9, "memory_bytes": 1} for n in names]
                     for names in ("a", "ab"))  # fmt: skip
     canned = Canned("strong")
-    for pes, hosts in ((1, one), (2, one), (8, several)):
+    for pes, hosts in ((1, one), (2, one), (8, several), (16, several)):
         canned.point("mpi", pes, [8.0 / pes], hosts=hosts)
     found = analysis.results(canned.campaign())
+    assert results(("mpi", 2, [8]))[0].hosts == 1
+    assert replace(found[0], records=found[0].records + found[2].records).hosts == 2
     drawn = figures.step_time_figure, figures.speedup_figure, figures.efficiency_figure
     for draw in drawn:
         axes = axes_of(draw(found, False))
         (edge,) = [one for one in axes.lines if one.get_color() == "grey"]
-        assert [*edge.get_xdata()] == [4, 4]
+        assert [*edge.get_xdata()] == [4, 4] and edge.get_linewidth() == 0.8
         texts = {text.get_text().strip(): text.get_ha() for text in axes.texts}
-        assert texts["one host"] == "right" and texts["several hosts"] == "left"
+        assert texts == {"one host": "right", "several hosts": "left"}
+        assert {(text.get_position(), text.get_fontsize()) for text in axes.texts} == {((4, 1), 7)}
         same = axes_of(draw(found[:2], False))
         assert "one host" not in {text.get_text().strip() for text in same.texts}
 
@@ -319,6 +338,18 @@ def test_gains_that_are_shown(most: int, kept: list[int], monkeypatch: pytest.Mo
     assert (none.get_linewidth(), none.get_linestyle()) == (1, "--")
     assert {text.get_fontsize() for text in axes.get_yticklabels()} == {8}
     assert said(figure) == ["gain", "ideal gain (max/mean)", "no gain"]
+
+
+def test_gains_have_room_for_their_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches labels over each other, and more bars than a figure has room for."""
+    every = [gain(value) for value in (3, 1, 2)]
+    monkeypatch.setattr(analysis, "gains", lambda _: every)
+    monkeypatch.setattr(figures, "GAINS", 3)
+    lines = {id(row): "\n".join("abc"[: 2 + (row is every[1])]) for row in every}
+    monkeypatch.setattr(figures, "_gain_label", lambda row, _: lines[id(row)])
+    figure = figures.gain_figure([])
+    size = 5.6, 1.7 + (0.27 + 3 * figures.LINE) * 2
+    assert figure.get_size_inches() == pytest.approx(size)
 
 
 def test_granularity_of_steps() -> None:

@@ -81,6 +81,25 @@ def test_layout(panels: int, title: str, width: float, rows: int, columns: int, 
     assert found == pytest.approx((width, 0.9 + rows * (0.6 + highest), rows, columns))
 
 
+def test_figure_has_room_for_the_longest_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches labels over each other."""
+    campaign, found = points(("mpi", 1, 1, 1.0), ("mpi", 2, 1, 2.0))
+    monkeypatch.setattr(parts, "_label", lambda _, result, title: "a" + "\na" * 2 * result.number)
+    size = parts.parts_figure(campaign, found).get_size_inches()
+    assert size == pytest.approx(parts._layout(parts._panels(found), 3)[:2])
+
+
+def test_labels_are_broken_in_narrow_panels() -> None:
+    """Catches a label beyond its panel, and one that is broken where there is room."""
+    canned = Canned("granularity")
+    for size in ([3, 1], [2, 1]):
+        canned.point("mpi", 2, [1], size=size, tile=size[0])
+    campaign = canned.campaign()
+    result = analysis.results(campaign)[0]
+    assert parts._label(campaign, result, "") == "mpi, 2 PEs, size 3x1, time tile 3"
+    assert parts._label(campaign, result, "mpi") == "2 PEs, size 3x1,\ntime tile 3"
+
+
 @pytest.mark.parametrize(("apart", "positions"), [(0, [0, 1]), (1, [0, 1.8]), (2, [0.8, 1.8])])
 def test_bars_of_too_many_pes_are_apart(apart: int, positions: list[float]) -> None:
     """Catches a line between points that are alike, or above all of them, and bars out of order."""

@@ -324,13 +324,13 @@ def _draw_odf(axes: Any, name: str, mine: list[Result], look: dict[str, Any]) ->
 
 
 def gain_figure(found: list[Result]) -> Any:
-    """The gain of each balanced result with its interval, beside the ideal gain.
+    """The gain of each balanced result, at least one, with its interval, beside the ideal gain.
 
     Of more than `GAINS` results, those with the largest and the smallest gains; of fewer where
     labels are long.
     """
     every = analysis.gains(found)
-    lines = max((_gain_label(row, every).count("\n") + 1 for row in every), default=2)
+    lines = max(_gain_label(row, every).count("\n") + 1 for row in every)
     gains = extremes(every, 2 * GAINS // lines)
     labels = [_gain_label(row, every) for row in gains]
     figure, axes = new_figure(5.6, 1.7 + (0.27 + LINE * lines) * len(gains))
