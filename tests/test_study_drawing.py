@@ -335,6 +335,7 @@ def test_gains_that_are_shown(most: int, kept: list[int], monkeypatch: pytest.Mo
         for lines in (axes.get_xgridlines(), axes.get_ygridlines())
     ] == [True, False]
     none = line(axes, "no gain")
+    assert [*none.get_xdata()] == [1, 1]
     assert (none.get_linewidth(), none.get_linestyle()) == (1, "--")
     assert {text.get_fontsize() for text in axes.get_yticklabels()} == {8}
     assert said(figure) == ["gain", "ideal gain (max/mean)", "no gain"]

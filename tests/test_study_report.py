@@ -348,6 +348,15 @@ def test_baselines_of_balancing(monkeypatch: pytest.MonkeyPatch) -> None:
         assert achieved == pytest.approx(share) if share else math.isnan(achieved)
 
 
+def test_gain_of_single_trials() -> None:
+    """Catches a baseline that is judged by a second trial, which it need not have."""
+    canned = Canned("lb")
+    canned.point("mpi", 2, [6])
+    canned.point("charm", 2, [4], odf=4, balancer="Greedy")
+    (row,) = analysis.gains(analysis.results(canned.campaign()))
+    assert row.gain.value == pytest.approx(1.5)
+
+
 def test_baselines_where_problems_vary() -> None:
     """Catches a gain over another problem, and mpi's other ways that are left out, or not named."""
     canned = Canned("lb")
