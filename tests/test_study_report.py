@@ -349,7 +349,7 @@ def test_baselines_of_balancing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_gain_of_single_trials() -> None:
-    """Catches a baseline that is judged by a second trial, which it need not have."""
+    """Catches a baseline that must have a second trial."""
     canned = Canned("lb")
     canned.point("mpi", 2, [6])
     canned.point("charm", 2, [4], odf=4, balancer="Greedy")
