@@ -169,7 +169,15 @@ def test_shares_are_of_the_best_rate_of_all() -> None:
     assert cells(table, "efficiency") == ["50.0%", "40.0%", "100.0%", "80.0%"]
     steps = [float(cell.split()[0]) for cell in cells(table, "step of a block [ms]")]
     assert steps == [8, 5, 1, 0.625]
+    steps = [cell.split()[0] for cell in cells(table, "step [ms]")]
+    assert steps == ["8.000", "5.000", "4.000", "2.500"]
     assert cells(table, "METG(50 %)") == ["8.0 ms [5.0, 8.0]"] * 2 + ["below 2.5 ms"] * 2
+
+
+def test_the_base_of_a_scaling_is_exact() -> None:
+    """Catches an interval around the speed-up of a point over itself."""
+    (row,) = analysis.scaling(analysis.results(study("strong", [(2, [20, 30])]).campaign()), False)
+    assert row.speedup == row.efficiency == Interval(1, 1, 1)
 
 
 def test_numbers_of_a_point_are_means_over_trials() -> None:
