@@ -16,10 +16,20 @@ BUSY = "import os, sys\nwhile os.getppid() == int(sys.argv[1]): sum(range(100_00
 
 
 def main(rounds: int, load: int, first: int, command: list[str]) -> int:
-    """Run the command; returns the status of its last round."""
-    for _ in range(load):
-        subprocess.Popen([sys.executable, "-c", BUSY, str(os.getpid())])
-    for day in range(first, first + rounds):
+    """Run the command beside the load; returns the status of its last round."""
+    busy = [sys.executable, "-c", BUSY, str(os.getpid())]
+    others = [subprocess.Popen(busy) for _ in range(load)]
+    try:
+        return repeated(range(first, first + rounds), command)
+    finally:
+        for one in others:
+            one.kill()
+            one.wait()
+
+
+def repeated(days: range, command: list[str]) -> int:
+    """Run the command once a day, until it fails; returns its last status."""
+    for day in days:
         begun = time.monotonic()
         status = subprocess.run(command, env=os.environ | {"TEST_DAY": str(day)}).returncode
         end = f"failed with status {status}" if status else "passed"
