@@ -265,7 +265,8 @@ A mutant is the program with one operator, comparison, constant or statement of 
 ([checks.md](checks.md#mutation)). One of a kernel or a block is killed by *checks* if a run fails
 or is not valid, by *results* if all runs are valid but one gives another result, and by *tests* if
 only a test fails. Those that survive were looked at, and explained if they cannot change a
-result.""")
+result. Counts are those of the day on which a file's mutants were tried: `python -m mutation.run
+--stale` lists the files whose functions have changed since.""")
     between = prose("""No state shows a wrong time, unit, statistic or figure. So a mutant of such a
 file is killed only if a test fails. Explained are also changes of the layout, such as the size of a
 margin.""")

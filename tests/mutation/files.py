@@ -42,7 +42,6 @@ NUMBERS = (  # times, units, statistics and figures, which only tests try
 
 
 def matching(patterns: Sequence[str]) -> list[str]:
-    """The files of patterns, relative to the project."""
-    return sorted(
-        {str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern)}
-    )
+    """The files of patterns, relative to the project, without those behind links to a folder."""
+    found = (path for pattern in patterns for path in ROOT.glob(pattern))
+    return sorted({str(one.relative_to(ROOT)) for one in found if not one.parent.is_symlink()})

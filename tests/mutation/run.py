@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import hashlib
 import json
 import sys
 import time
@@ -157,6 +158,9 @@ def main() -> int:
     parser.add_argument("--verbose", action="store_true", help="print every outcome")
     parser.add_argument("--known", action="store_true", help="write known.json, try nothing")
     parser.add_argument(
+        "--stale", action="store_true", help="list files with other mutants than were tried"
+    )
+    parser.add_argument(
         "--tests", nargs="*", metavar="FILE", default=(), help="which try mutants of numbers"
     )
     parser.add_argument(
@@ -166,6 +170,9 @@ def main() -> int:
     options = parser.parse_args()
     if options.known:
         KNOWN.write_text(json.dumps(known(), indent=1) + "\n")
+        return 0
+    if options.stale:
+        print(*stale(matching((*PHYSICS, *NUMBERS))), sep="\n")
         return 0
     chosen = options.files or matching((*PHYSICS, *NUMBERS))
     of_numbers = set(matching(NUMBERS))
@@ -243,8 +250,27 @@ def score(counts: Mapping[str, int]) -> dict[str, int]:
 
 def keep(file: str, found: dict[str, int]) -> None:
     """Write the entry of a file to the results."""
-    results = json.loads(RESULT.read_text()) if RESULT.exists() else {}
-    RESULT.write_text(json.dumps(dict(sorted({**results, file: found}.items())), indent=1) + "\n")
+    row = {**found, "digest": digest(file)}
+    RESULT.write_text(json.dumps(dict(sorted({**results(), file: row}.items())), indent=1) + "\n")
+
+
+def results() -> dict[str, Any]:
+    """What became of mutants, by file."""
+    found: dict[str, Any] = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    return found
+
+
+def digest(file: str) -> str:
+    """A hash of all mutants of a file: another one if a function has changed."""
+    changes = "\n".join(mutant.change for mutant in mutants_of(file))
+    return hashlib.sha256(changes.encode()).hexdigest()[:12]
+
+
+def stale(files: Sequence[str]) -> list[str]:
+    """The files whose mutants are not those that were tried."""
+    tried_ones = results()
+    some = [file for file in files if mutants_of(file)]
+    return [file for file in some if tried_ones.get(file, {}).get("digest") != digest(file)]
 
 
 if __name__ == "__main__":
