@@ -27,6 +27,7 @@ from miniapps import apps, saved
 from miniapps.contract import Checkpoint, CheckpointError
 from miniapps.drivers.checkpoints import Part
 from miniapps.drivers.shares import Extent, Share
+from miniapps.echo.problem import PHASES
 from miniapps.leanmd.domain import Domain
 from miniapps.pic.block import PicBlock
 from miniapps.saved import NOBODY, SavedState, Stored
@@ -135,6 +136,28 @@ def test_resumed_as_if_never_stopped(name: str, tmp_path: Path) -> None:
     assert last["steps"] == made - stops[-1] - 1
     checks = [{check["name"] for check in one["checks"]} for one in (whole, last)]
     assert checks[0] >= checks[1] - {"balancing steps missing"}
+
+
+def test_numbers_of_echo_go_on(tmp_path: Path) -> None:
+    """Catches counters, missing or wrong messages that a continued run forgets or counts twice."""
+    echo, seen = apps.load("echo"), []
+
+    def make(*given: Any) -> Any:
+        block = echo.Block(*given)
+        if len(seen) < 3:  # each block of the first part misses a message, and gets two wrong ones
+            block.messages, block.wrong = -1, 2
+        seen.append(block)
+        return block
+
+    problem, legs = echo.Problem((6, 5)), [Leg((3, 1), "cpu", 2), Leg((2, 2), "cpu", 3)]
+    parts = final_state(make, problem, legs, tmp_path / "c.h5")
+    first, second = seen[:3], seen[3:]
+    for blocks, steps in ((first, 2), (second, 5)):
+        due = [len(block.neighbors) * steps * len(PHASES) for block in blocks]
+        assert [block.time for block in blocks] == [steps] * len(blocks)
+        assert sum(due) - sum(block.messages for block in blocks) == 3
+        assert sum(block.wrong for block in blocks) == 6
+    assert parts == final_state(echo.Block, problem, [Leg((1, 1), "cpu", 5)], tmp_path / "c.h5")
 
 
 @pytest.mark.slow

@@ -336,13 +336,17 @@ def test_imbalance_leaves_the_bits(mode: str) -> None:
 
 
 def test_waiting_takes_as_long_as_it_should(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Catches a load that is not alpha times the sweep. A look at the clock takes 1 ms here."""
-    looks = iter(range(1000))
+    """Catches a load that is not alpha times the sweep, and one that a GPU's clock leaves out.
+
+    A look at the clock takes 1 ms here.
+    """
+    looks, marks = iter(range(1000)), []
     monkeypatch.setattr("miniapps.stencil3d.block.perf_counter", lambda: 0.001 * next(looks))
     problem = problem_of("stencil3d", imbalance="paper", imbalance_scale=0.4)
     (block,) = support.blocks_of("stencil3d", problem, (1, 1, 1))  # alpha 10, 4 when scaled
+    block.device = SimpleNamespace(mark=lambda: marks.append(next(looks)))
     block.bear_load(0.01)
-    assert next(looks) == 41  # the first look is the begin
+    assert marks == [41]  # the first look is the begin, the last one before the mark the end
 
 
 @pytest.mark.parametrize(("scale", "sweeps"), [(0.1, 1.0), (0.33, 3.3), (0.05, 0.5), (0.0, 0.0)])

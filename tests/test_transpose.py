@@ -214,6 +214,17 @@ def test_fields_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         assert np.allclose(squares[[0, 2, 3]], right, rtol=1e-14) and squares[1] == 0
 
 
+def test_rows_of_another_length() -> None:
+    """Catches a message that is too short or too long: memory behind it would be read, or lost."""
+    block, _ = support.blocks_of("transpose", MATRIX, (2, 1))  # 15 of 29 columns
+    for length in (209, 211):
+        step = block.step(1)
+        (edge,) = next(step).messages
+        next(step)
+        with pytest.raises(ValueError, match=f"^{8 * length} bytes from .*, not 1680$"):
+            step.send({edge: np.zeros(8 * length, np.uint8)})
+
+
 def test_matrices_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches columns that are compared with others, or not at all."""
     monkeypatch.setattr("miniapps.transpose.block.SLAB_ELEMENTS", 3 * 29)
