@@ -1,10 +1,11 @@
-"""Write docs/performance.md from the results; its tables contain only measured numbers."""
+"""Write docs/performance.md: the text of performance.md with the numbers that were measured."""
 
 from __future__ import annotations
 
 import itertools
 import json
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from benchmarks.common import RESULTS, ROOT, table
@@ -12,23 +13,8 @@ from benchmarks.gpu import host
 from benchmarks.gpu.report import PUBLISHED_MELT, number, section
 
 PAGE = ROOT / "docs/performance.md"
-HEAD = """# Performance
-
-For readers who want to know how fast the apps are, and compared with what.
-
-{glance}
-{short}
-
-`benchmarks/report.py` writes this page from `benchmarks/results/*.json`, which `make bench`
-updates. Measured on {cores} cores of a virtual machine that reports its CPU as {processor};
-{system}, Python {python}, numba {numba}, mpi4py {mpi4py}, Charm4Py {charm4py}. Others share the
-machine, so configurations that are compared run in turn.
-
-Numbers are medians over trials. A ratio of two configurations is the median of the ratios of each
-trial, so it can differ from the quotient of the two medians beside it. Most numbers repeat within
-10 %; ratios of charm to mpi and times per message vary more (see [Remarks](#remarks)). *PE*: a
-process, on a core of its own. *ODF* (over-decomposition factor): blocks per PE.
-"""
+TEMPLATE = Path(__file__).with_name("performance.md")
+Numbers = dict[str, str]  # of a part of the template, by its names: tables and single numbers
 
 
 def load(name: str) -> dict[str, Any]:
@@ -75,12 +61,7 @@ def at_a_glance(loaded: dict[str, dict[str, Any]], gpu: dict[str, Any]) -> str:
     rows.append(["leanmd", *row])
     rows += [[app, gpu["device"], "not measured", "", "", ""] for app in ("cg", "transpose", "amr")]
     columns = ["app", "on", "10^9/s", "beside", "ratio", "of the machine's limit"]
-    return f"""{table(columns, rows)}
-Rates count cells times sweeps, or particles or atoms times steps, in float64; of cg and amr the
-operations that HPCG and PRK count, of transpose bytes. *Ratio*: this program's rate divided by that
-of the one under *beside*. *Of the machine's limit*: if memory is the limit, bytes per second
-divided by those of a plain loop in the same run. The sections below say what each number means.
-"""
+    return table(columns, rows)
 
 
 def of_patterns(loaded: dict[str, dict[str, Any]]) -> list[list[str]]:
@@ -103,8 +84,8 @@ def of_patterns(loaded: dict[str, dict[str, Any]]) -> list[list[str]]:
     ]
 
 
-def in_short(loaded: dict[str, dict[str, Any]]) -> str:
-    """The answers of the page in five lines, from the results that its tables show."""
+def in_short(loaded: dict[str, dict[str, Any]]) -> Numbers:
+    """The numbers of the summary, from the results that the tables show."""
     sweeps = [entry for entry in loaded["stencils"].values() if "triad_bytes_per_s" in entry]
     both = [entry for name, entry in loaded["stencils"].items() if "on 2 core" in name]
     triads = [r["triad_bytes_per_s"] / 1e9 for r in both if "triad_bytes_per_s" in r]
@@ -119,24 +100,23 @@ def in_short(loaded: dict[str, dict[str, Any]]) -> str:
         for name, r in found.items()
         if not name.startswith("ideal_gain")
     ]
-    starts = span(r["median_s"] for r in loaded["startup"].values())
-    gains = span(r["gain"] for r in stencil3d), span(r["fraction_achieved"] for r in stencil3d)
     best = {base: max(r[f"gain_over_{base}"] for r in pic) for base in ("none", "mpi")}
-    shares = span(r["share_of_triad"] for r in sweeps)
-    return f"""* **Stencils.** A sweep from memory reaches {shares} of a triad's bandwidth, which is
-  {span(triads, ".0f")} GB/s on 2 cores.
-* **Charm4Py and mpi4py.** On 2 PEs a stencil under Charm4Py takes {charm[1]} times as long as
-  under mpi4py with one block per PE, and {charm[8]} times with 8.
-* **LeanMD and LAMMPS.** In the melt LeanMD is {lammps[EVERY_20]} times as fast as LAMMPS
-  `lj/cut/opt` with lists rebuilt every 20 steps, {lammps[IN_TIME]} times with lists rebuilt when
-  needed.
-* **Load balancing.** Stencil3D with the published imbalance becomes {gains[0]} times as fast,
-  {gains[1]} of the ideal gain. PIC under Charm4Py becomes at most {best["none"]:.2f} times as fast,
-  and reaches at most {best["mpi"]:.2f} times the speed of mpi4py, which balances no load.
-* **Start.** A run takes {starts} s from the command to the first step."""
+    return {
+        "shares": span(r["share_of_triad"] for r in sweeps),
+        "triads": span(triads, ".0f"),
+        "charm_1": charm[1],
+        "charm_8": charm[8],
+        "every_20": lammps[EVERY_20],
+        "in_time": lammps[IN_TIME],
+        "gain": span(r["gain"] for r in stencil3d),
+        "share": span(r["fraction_achieved"] for r in stencil3d),
+        "over_none": f"{best['none']:.2f}",
+        "over_mpi": f"{best['mpi']:.2f}",
+        "starts": span(r["median_s"] for r in loaded["startup"].values()),
+    }
 
 
-def stencils(results: dict[str, Any]) -> str:
+def stencils(results: dict[str, Any]) -> Numbers:
     """Kernels: share of the triad, tiles over sweep, rates in cache."""
     rows, cached = [], []
     for name, entry in results.items():
@@ -151,27 +131,18 @@ def stencils(results: dict[str, Any]) -> str:
                 f"{entry['sweep_points_per_s'] / 1e9:.2f}", f"{entry['share_of_triad']:.2f}",
                 shown, f"{rate:.2f}",
             ])  # fmt: skip
-    vectors = {name: kind for name, kind in results.items() if "vectors" in name}
+    vectors = {kind for name, kind in results.items() if "vectors" in name}
     columns = [
         "case", "triad, GB/s", "one sweep", "share", "factors by sweeps per exchange", "best rate",
     ]  # fmt: skip
-    return f"""## Kernels
-
-A sweep of a field larger than the caches is bound by memory bandwidth. Per cell it moves 24 bytes:
-it reads the cell, reads the target cell (write-allocate) and writes it. Counted in the same way, a
-triad a = b + s c moves 32 bytes per element. *Share* is the sweep's bytes per second divided by the
-triad's. A sweep bound by memory has a share of at most about 1; values above 1 are noise. *Factors*
-are the rates with temporal blocking divided by that of one sweep, for each number of sweeps per
-exchange. Rates are in 10^9 points per second, of all cores together. Widest vector registers in the
-machine code of the sweeps: {", ".join(sorted(set(vectors.values())))}.
-
-{table(columns, rows)}
-In cache, 10^9 points per second (two arrays of less than 1 MiB):
-
-{table(["case", "rate"], cached)}"""
+    return {
+        "kernels": table(columns, rows),
+        "cached": table(["case", "rate"], cached),
+        "vectors": ", ".join(sorted(vectors)),
+    }
 
 
-def messages(results: dict[str, Any]) -> str:
+def messages(results: dict[str, Any]) -> Numbers:
     """Microseconds per message and PE."""
     rows = [
         [name, f"{r['whole_us']:.1f}", f"{r['block_us']:.1f}", f"{r['driver_us']:.1f}",
@@ -191,38 +162,18 @@ def messages(results: dict[str, Any]) -> str:
     columns = [
         "case", "time per message", "blocks", "driver", "imbalance wait", "messages that cross PEs",
     ]  # fmt: skip
-    return f"""## Messages
-
-Microseconds, for the app `echo`. *Time per message*: elapsed time divided by the messages that a PE
-sends. It has two parts. *Blocks*: creating each message and comparing it with the expected one.
-*Driver*: all the rest, including waiting. *Imbalance wait*: the part of the driver's time in which
-PEs wait for the PE whose blocks took longest in that step. [messages.md](messages.md) explains how
-the drivers send messages, and why.
-
-{table(columns, rows)}
-The next table gives the driver's time per message between PEs: the driver's time, minus that of the
-messages within a PE (at their cost under serial), divided by the number of messages that cross PEs.
-*Bare*: the same exchange of arrays without blocks or drivers, in runs made in turn. These times
-cannot be compared with those in [messages.md](messages.md). Here they are medians of whole steps
-and include all waiting; the first table there has minima of three runs, and the ping-pongs there
-include the wake-ups of both PEs.
-
-{table(["size", "mpi", "bare mpi4py", "charm, ODF 1", "bare Charm4Py"], crossing)}"""
+    sizes = ["size", "mpi", "bare mpi4py", "charm, ODF 1", "bare Charm4Py"]
+    return {"times": table(columns, rows), "crossing": table(sizes, crossing)}
 
 
-def comparison(results: dict[str, Any]) -> str:
+def comparison(results: dict[str, Any]) -> Numbers:
     """Charm over mpi."""
     rows = []
     for name, entry in results.items():
         ratios = [f"{entry[f'charm_over_mpi, ODF {odf}']:.2f}" for odf in (1, 4, 8)]
         rows.append([name, f"{entry['mpi_step_s'] * 1e3:.2f}", *ratios])
     columns = ["problem, 2 PEs", "mpi, ms per step", "charm/mpi ODF 1", "ODF 4", "ODF 8"]
-    return f"""## Charm4Py against mpi4py
-
-Charm4Py's time per step divided by mpi4py's, on 2 PEs; below 1, charm is faster. Medians of runs
-made in turn.
-
-{table(columns, rows)}"""
+    return {"steps": table(columns, rows)}
 
 
 GAIN_COLUMNS = [
@@ -245,7 +196,7 @@ def gain_row(
     return [name, *ratios, f"{rest['migrations']:.0f}", f"{rest['balancing_s'] * 1e3:.0f}"]
 
 
-def balancing(results: dict[str, Any]) -> str:
+def balancing(results: dict[str, Any]) -> Numbers:
     """The gain of load balancing, and its share of the ideal gain."""
     rows = []
     for mode, entry in results.items():
@@ -254,50 +205,25 @@ def balancing(results: dict[str, Any]) -> str:
             r = entry[name]
             gain, share = r["gain"], r["fraction_achieved"]
             rows.append(gain_row(f"{mode}, {name}", ideal, gain, share, r))
-    return f"""## Load balancing
-
-Stencil3D of 128^3 points with the published imbalance, 2 PEs, ODF 4, 300 timed steps. Load is
-first balanced at step 10, after 5 warm-up steps and 5 timed steps, then every 30 steps. As
-additional load, a block spins for a time (`wait`) or repeats the sweep (`work`).
-
-* *Ideal gain*: max/mean of the compute time per PE without load balancing.
-* *Gain*: the time without load balancing divided by the time with it. Times are of whole runs, with
-  the steps before the first load-balancing step and all migrations.
-* *Gain / ideal gain*: median of the ratios of each trial. It is 1 for a perfect balancer, and
-  1 / ideal gain, not 0, for a run without gain. So it is not the *fraction achieved* of
-  [studies](studies.md#what-the-numbers-are).
-* *Remaining imbalance*: max/mean of the compute time per PE with load balancing, of the whole run.
-* *Moved*: how often blocks changed their PE. *Cost*: the time of all load-balancing steps.
-
-{table(GAIN_COLUMNS, rows)}"""
+    return {"gains": table(GAIN_COLUMNS, rows)}
 
 
-def memory(results: dict[str, Any]) -> str:
+def memory(results: dict[str, Any]) -> Numbers:
     """Bytes per cell."""
     rows = [
         [name, f"{r['bytes_per_cell']:.2f}", f"{r['over_two_arrays']:.3f}"]
         for name, r in results.items()
     ]
-    return f"""## Memory
-
-Peak resident bytes per cell of the PE that uses most, minus those of a tiny problem. Two arrays
-take 16 bytes per cell. The problems are
-Jacobi2D 8192 x 8192, Stencil3D 400 x 400 x 400, one sweep per exchange.
-
-{table(["case", "bytes per cell", "over two arrays"], rows)}"""
+    return {"cells": table(["case", "bytes per cell", "over two arrays"], rows)}
 
 
-def startup(results: dict[str, Any]) -> str:
+def startup(results: dict[str, Any]) -> Numbers:
     """Seconds to the first step."""
     rows = [[name, f"{r['median_s']:.2f}", f"{r['worst_s']:.2f}"] for name, r in results.items()]
-    return f"""## Start
-
-Seconds from the command to the first step, with compiled kernels in the cache.
-
-{table(["case", "median", "worst"], rows)}"""
+    return {"seconds": table(["case", "median", "worst"], rows)}
 
 
-def pic(results: dict[str, Any]) -> str:
+def pic(results: dict[str, Any]) -> Numbers:
     """Particles per second, bytes per particle, gain of balancing."""
     names = {"numba_loop": "Numba, a loop over particles", "numpy_arrays": "NumPy, whole arrays"}
     speed = [
@@ -315,24 +241,14 @@ def pic(results: dict[str, Any]) -> str:
             gains.append(
                 gain_row(f"{configuration}{name}, over {bases[base]}", ideal, gain, share, r)
             )
-    return f"""## PIC
-
-The published problem, L 2998, 600 000 particles, GEOMETRIC 0.999, k 0, m 1: millions of particles
-per second over whole steps, exchange included. The first two are straightforward programs on one
-core, with the charges in a mesh of doubles.
-
-{table(["configuration", "10^6 particles/s", "over the Numba loop"], speed)}
-Peak resident bytes per particle, 20 million particles, without the mesh (one byte per cell):
-
-{table(["case", "bytes per particle"], memory)}
-Balancing every 80 of 1000 steps, 2 PEs, ODF 8, blocks cut along the direction of the imbalance.
-Columns as under [Load balancing](#load-balancing). *Over*: the unbalanced runs to which gain and
-ideal gain refer.
-
-{table(GAIN_COLUMNS, gains)}"""
+    return {
+        "speed": table(["configuration", "10^6 particles/s", "over the Numba loop"], speed),
+        "memory": table(["case", "bytes per particle"], memory),
+        "gains": table(GAIN_COLUMNS, gains),
+    }
 
 
-def leanmd(results: dict[str, Any]) -> str:
+def leanmd(results: dict[str, Any]) -> Numbers:
     """Atom-steps per second beside LAMMPS, the published load, memory, gain of balancing."""
     melts = []
     for case, r in results["melt"].items():
@@ -355,33 +271,19 @@ def leanmd(results: dict[str, Any]) -> str:
         for name in ("Greedy", "GreedyRefine"):
             r = found[name]
             gains.append(gain_row(f"{cut}, {name}", ideal, r["gain"], r["fraction_achieved"], r))
-    compared = single(results["single"])
-    return f"""## LeanMD
-
-Rates of LeanMD and of LAMMPS `lj/cut/opt` for the standard melt, in 10^6 atom-steps per second,
-list building included, in runs made in turn. LAMMPS's own benchmark rebuilds its lists every 20
-steps, and does not check whether atoms have left the skin by then
-(`neigh_modify delay 0 every 20 check no`). *When needed*: LAMMPS checks this in every step, as
-LeanMD does (`neigh_modify delay 0 every 1 check yes`). *Ratio*: LeanMD's rate divided by that of
-LAMMPS.
-
-{table(["case", "leanmd", *columns], melts)}{compared}
-Exact sums add {cost:.0%} to the force loop: {exact["exact_ns_per_atom"]:.0f} ns per atom and step
-instead of {exact["float_ns_per_atom"]:.0f} ns with floating-point sums.
-
-The published load, 64 cells of 300 atoms, on 2 PEs, in milliseconds per step:
-
-{table(["case", "mean step", "median step", "computing, per PE"], loads)}
-Peak resident bytes per atom of the melt, beyond those of a small run, lists included:
-
-{table(["case", "bytes per atom"], memory)}
-Balancing every 20 steps, 2 PEs, a gradient of 100 to 250 atoms per cell, cut along it; columns as
-under [Load balancing](#load-balancing):
-
-{table(GAIN_COLUMNS, gains)}"""
+    return {
+        "melts": table(["case", "leanmd", *columns], melts),
+        "single": single(results["single"]),
+        "exact_ns": f"{exact['exact_ns_per_atom']:.0f}",
+        "float_ns": f"{exact['float_ns_per_atom']:.0f}",
+        "cost": f"{cost:.0%}",
+        "loads": table(["case", "mean step", "median step", "computing, per PE"], loads),
+        "memory": table(["case", "bytes per atom"], memory),
+        "gains": table(GAIN_COLUMNS, gains),
+    }
 
 
-def cg(results: dict[str, Any]) -> str:
+def cg(results: dict[str, Any]) -> Numbers:
     """Conjugate gradients: shares of a triad, rates, and what exactness costs."""
     sizes = {name: entry for name, entry in results.items() if "triad, GB/s" in entry}
     (others,) = [(name, entry) for name, entry in results.items() if name not in sizes]
@@ -404,24 +306,13 @@ def cg(results: dict[str, Any]) -> str:
         [f"{others[0].split(',')[0]}: {name}", "", f"{rate:.2f}", ""]
         for name, rate in others[1].items()
     ]
-    return f"""## Conjugate gradients
-
-The kernels of [cg](cg.md) on one core, with the vectors of iteration 25, of the solution noise
-(`benchmarks/apps/cg.py`): bytes that a kernel must move at least, per second, over those of a triad
-called in turn with it.
-
-{table(["kernel", *sizes], shares)}
-Iterations without preconditioner, in HPCG's operations: 10^9 per second. *Plain*: the same kernels
-with NumPy's dot products in place of exact ones, which do not give the same bits on other blocks.
-With the solution ones, most points of the residual are 0 or tiny, so that exact products take the
-slower loops of [exact sums](exact-sums.md#how-it-works). SciPy multiplies by a matrix in compressed
-rows; the C is that of `benchmarks/apps/cg.c`, without a matrix, and with one in rows as in HPCG's
-reference code.
-
-{table(["iterations", "exact", "plain", "time of exact over plain"], rates)}"""
+    return {
+        "kernels": table(["kernel", *sizes], shares),
+        "iterations": table(["iterations", "exact", "plain", "time of exact over plain"], rates),
+    }
 
 
-def transposes(results: dict[str, Any]) -> str:
+def transposes(results: dict[str, Any]) -> Numbers:
     """Transposes: shares of a triad, rates of programs, and transforms beside others."""
     sizes, programs = results["kernels"], results["matrices on 2 PEs, GB/s"]
     shares = [
@@ -438,27 +329,15 @@ def transposes(results: dict[str, Any]) -> str:
         for name, ms in results[key].items()
     ]
     peer = any("mpi4py-fft" in name for name in results["transforms on 2 ranks"])
-    missing = "" if peer else " mpi4py-fft was not installed: FFTW was missing."
-    return f"""## Transposes
-
-The kernels of [transpose](transpose.md) on one core (`benchmarks/apps/transpose.py`): bytes that a
-kernel must move at least, per second, over those of a triad called in turn with it. *PRK's GB/s*:
-16 bytes per element, of B += A^T and A += 1 on the whole matrix, by `turn` and by NumPy. `take` and
-`add` have a quarter of the matrix, which partly stays in L3, as all does at order 2000: so shares
-may exceed 1.
-
-{table(["order", *sizes], shares)}
-The same rate of whole runs on 2 PEs. C is `benchmarks/apps/transpose.c`, which exchanges with one
-partner at a time, as PRK's program does, or by `MPI_Alltoall`.
-
-{table(["order", *programs], rates)}
-A Fourier transform of 128^3 points and back, in milliseconds, beside SciPy's `fftn` and `ifftn` on
-one core.{missing}
-
-{table(["transform", "ms"], transforms)}"""
+    return {
+        "kernels": table(["order", *sizes], shares),
+        "runs": table(["order", *programs], rates),
+        "transforms": table(["transform", "ms"], transforms),
+        "missing": "" if peer else " mpi4py-fft was not installed: FFTW was missing.",
+    }
 
 
-def amrs(results: dict[str, Any]) -> str:
+def amrs(results: dict[str, Any]) -> Numbers:
     """AMR: its sweep beside a triad, C and NumPy, and rates of runs."""
     sizes = results["sweeps on 1 core"]
     swept = [
@@ -469,20 +348,10 @@ def amrs(results: dict[str, Any]) -> str:
         for name in next(iter(sizes.values()))
     ]
     runs = [[name, f"{rate:.0f}"] for name, rate in results["runs, MFlop/s"].items()]
-    return f"""## AMR
-
-The sweep of [amr](amr.md) on one core (`benchmarks/apps/amr.py`), in the operations of the Parallel
-Research Kernels: 19 for each point. It makes 11 operations for 32 bytes that it moves at least, so
-memory is the limit: a triad, called in turn, moves as many bytes for each element. C is
-`benchmarks/apps/amr.c`, with a loop for the stencil and one that adds 1, which moves 40 bytes a
-point; NumPy is the app's reference. Arrays of 1000x1000 points may stay in L3, so shares may exceed
-1.
-
-{table(["background", *sizes], swept)}
-The rate of whole runs of the preset `small`, with the refinements, their checks and all messages;
-those of mpi and charm on 2 PEs.
-
-{table(["run", "MFlop/s"], runs)}"""
+    return {
+        "sweeps": table(["background", *sizes], swept),
+        "runs": table(["run", "MFlop/s"], runs),
+    }
 
 
 def single(results: dict[str, Any]) -> str:
@@ -495,37 +364,21 @@ def single(results: dict[str, Any]) -> str:
                 ratio = found["over_gromacs"]
                 over = f"{ratio['median']:.2f} [{ratio['low']:.2f}, {ratio['high']:.2f}]"
             rows.append([f"{case}, {name}", rate, over, f"{found['drift']:.1e}"])
-    return f"""
-The same melt for 1000 steps in both precisions, beside GROMACS 2022.5 of Debian 12 in mixed
-precision (`benchmarks/apps/gromacs_peer.py`: lists every 10 steps, 0.3 beyond the cutoff, automatic
-buffer off). LeanMD rebuilds its lists when needed. Ratios are medians, minima and maxima of five
-runs made in turn. *Drift*: of the energy, in epsilon per atom and step, from the first to the last
-step, as each program reports it.
-
-Debian builds GROMACS for SIMD registers of 128 bits. LeanMD's force loops use 256 bits in float64
-and 512 bits in float32. So the table compares these two builds, not the two codes at their best.
-
-{table(["case", "10^6 atom-steps/s", "over GROMACS", "drift"], rows)}"""
+    return table(["case", "10^6 atom-steps/s", "over GROMACS", "drift"], rows)
 
 
-def host_of_gpu(results: dict[str, Any]) -> str:
+def host_of_gpu(results: dict[str, Any]) -> Numbers:
     """What a step on a GPU costs the host."""
     cases = host.CASES
     over = [name for name, case in results.items() if case["us"] > cases[name].most_us]
-    missed = f"above it: {'; '.join(over)}" if over else "none is above it"
-    processor = load("gpu_host")["host"]["processor"]
-    return f"""## A step on a GPU: the host's part
-
-The table gives the host's time in Python per step, over a stub CUDA driver whose calls return at
-once, and the number of driver calls and of allocated arrays per step (`benchmarks/gpu/host.py`). A
-step whose kernels take less time than the host is launch-bound. Kernels are not executed; what the
-host reads back was recorded in an earlier run with emulated kernels. Measured on {processor}.
-*Target*: the limit that the project sets itself; {missed}.
-
-{host.table_of(results)}"""
+    return {
+        "steps": host.table_of(results),
+        "missed": f"above it: {'; '.join(over)}" if over else "none is above it",
+        "processor": load("gpu_host")["host"]["processor"],
+    }
 
 
-PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
+PARTS: dict[str, Callable[[dict[str, Any]], Numbers]] = {
     "stencils": stencils,
     "comparison": comparison,
     "messages": messages,
@@ -542,23 +395,17 @@ PARTS: dict[str, Callable[[dict[str, Any]], str]] = {
 
 
 def page() -> str:
-    """The whole page; a part that has not been measured yet is left out."""
-    document = load("stencils")
-    there = [name for name in PARTS if (RESULTS / f"{name}.json").exists()]
-    loaded = {name: load(name)["results"] for name in there}
-    glance = at_a_glance(loaded, load("gpu")["results"])
-    around = document["host"] | document["versions"]
-    head = HEAD.format(glance=glance, short=in_short(loaded), **around)
-    remarks = RESULTS.with_name("remarks.md").read_text()
-    parts = [PARTS[name](loaded[name]) for name in there]
-    parts.append(section(load("gpu")))
-    return "\n".join([head, *parts, remarks])
-
-
-def main() -> None:
-    """Write the page."""
-    PAGE.write_text(page())
+    """The whole page: the text of `TEMPLATE` with the numbers of the results."""
+    document, gpu = load("stencils"), load("gpu")
+    loaded = {name: load(name)["results"] for name in PARTS}
+    return TEMPLATE.read_text().format(
+        glance=at_a_glance(loaded, gpu["results"]),
+        short=in_short(loaded),
+        gpu=section(gpu),
+        **{name: numbers(loaded[name]) for name, numbers in PARTS.items()},
+        **document["host"] | document["versions"],
+    )
 
 
 if __name__ == "__main__":
-    main()
+    PAGE.write_text(page())

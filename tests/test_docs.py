@@ -383,7 +383,7 @@ def test_plain_words() -> None:
         assert left or name not in LEFT, f"{name}: mended: take it off the list LEFT"
 
 
-@pytest.mark.parametrize("page", [*PAGES, *LESSONS, "benchmarks/remarks.md"])
+@pytest.mark.parametrize("page", [*PAGES, *LESSONS, "benchmarks/performance.md"])
 def test_plain_prose(page: str) -> None:
     """Catches a clipped or old-fashioned word in a page, for which there is a plain one."""
     assert bad_words(without_code((ROOT / page).read_text()), WORDS | PROSE) == []
