@@ -20,26 +20,9 @@ from miniapps import apps, drivers
 from miniapps.drivers.descriptor import Balancing, SharingOptions, pip_install
 from miniapps.drivers.exits import error_of
 from miniapps.parameters import InputError, one_line, require
+from miniapps.workbench import commands as others
 from miniapps.workbench import environment, inherited, standard_output
 from miniapps.workbench.arguments import add_app_options, add_driver_options, add_options, add_stall
-from miniapps.workbench.commands import (
-    add_adversary,
-    add_checkpoint,
-    add_comm,
-    add_demo,
-    add_diff,
-    add_doctor,
-    add_list,
-    add_model,
-    add_new,
-    add_plot,
-    add_replay,
-    add_reproduce,
-    add_resume,
-    add_selftest,
-    add_study,
-    add_verify,
-)
 from miniapps.workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED
 from miniapps.workbench.inherited import OutputError
 from miniapps.workbench.parser import Parser, Prints, chosen, command_parser, print_version
@@ -278,24 +261,24 @@ def _batch(options: argparse.Namespace, runtime: list[str]) -> int:
 
 
 COMMANDS: dict[str, Add] = {
-    "list": add_list,
-    "new": add_new,
+    "list": others.add_list,
+    "new": others.add_new,
     "run": _add_run,
-    "resume": add_resume,
-    "checkpoint": add_checkpoint,
+    "resume": others.add_resume,
+    "checkpoint": others.add_checkpoint,
     "batch": _add_batch,
-    "verify": add_verify,
-    "adversary": add_adversary,
-    "selftest": add_selftest,
-    "study": add_study,
-    "reproduce": add_reproduce,
-    "comm": add_comm,
-    "model": add_model,
-    "doctor": add_doctor,
-    "plot": add_plot,
-    "diff": add_diff,
-    "replay": add_replay,
-    "demo": add_demo,
+    "verify": others.add_verify,
+    "adversary": others.add_adversary,
+    "selftest": others.add_selftest,
+    "study": others.add_study,
+    "reproduce": others.add_reproduce,
+    "comm": others.add_comm,
+    "model": others.add_model,
+    "doctor": others.add_doctor,
+    "plot": others.add_plot,
+    "diff": others.add_diff,
+    "replay": others.add_replay,
+    "demo": others.add_demo,
 }
 
 

@@ -105,18 +105,18 @@ class Claim:
     """
 
     what: str
-    part: str | None
-    of: str | None
-    to: str | None
-    take: str
-    at: Span | None
-    each: bool
-    published: Any
-    rule: str
-    tolerance: float
-    needs_pes: int
-    reason: str | None
-    both: bool
+    part: str | None = None
+    of: str | None = None
+    to: str | None = None
+    take: str = "value"
+    at: Span | None = None
+    each: bool = False
+    published: Any = None
+    rule: str = EFFECT
+    tolerance: float = 0.0
+    needs_pes: int = 0
+    reason: str | None = None
+    both: bool = False
 
 
 @dataclass(frozen=True)
@@ -215,29 +215,18 @@ def as_list(value: Any) -> list[Any]:
 
 def _claim(table: Mapping[str, Any], data: Mapping[str, Any]) -> Claim:
     """A claim of a figure. Raises InputError."""
-    take, rule, what = table.get("take", "value"), table.get("rule", EFFECT), table["what"]
-    require(take in TAKES, "take", take, f"one of {', '.join(TAKES)}")
-    require(rule in RULES, "rule", rule, f"one of {', '.join(RULES)}")
-    told = ("of" in table) or ("reason" in table)
-    require(told, "claims", what, "must name of, or the reason why it cannot be told")
-    paired = take in (RATIO, DIFFERENCE) and "of" in table
-    require(not paired or "to" in table, "claims", what, "must name to, with which it compares")
-    require((rule == SAME) == ("tolerance" in table), "tolerance", what, "belongs to rule same")
-    return Claim(
-        what=what,
-        part=table.get("part"),
-        of=table.get("of"),
-        to=table.get("to"),
-        take=take,
-        at=span_of(table, "at"),
-        each=table.get("each", False),
-        published=_found(table.get("published"), data),
-        rule=rule,
-        tolerance=table.get("tolerance", 0.0),
-        needs_pes=table.get("needs-pes", 0),
-        reason=table.get("reason"),
-        both=table.get("both", False),
-    )
+    given = {key.replace("-", "_"): value for key, value in table.items()}
+    read = {"at": span_of(table, "at"), "published": _found(table.get("published"), data)}
+    claim = Claim(**given | read)
+    require(claim.take in TAKES, "take", claim.take, f"one of {', '.join(TAKES)}")
+    require(claim.rule in RULES, "rule", claim.rule, f"one of {', '.join(RULES)}")
+    told = "of" in table or "reason" in table
+    require(told, "claims", claim.what, "must name of, or the reason why it cannot be told")
+    alone = claim.take in (RATIO, DIFFERENCE) and "of" in table and "to" not in table
+    require(not alone, "claims", claim.what, "must name to, with which it compares")
+    tolerant = "tolerance" in table
+    require((claim.rule == SAME) == tolerant, "tolerance", claim.what, "belongs to rule same")
+    return claim
 
 
 def _found(published: Any, data: Mapping[str, Any]) -> Any:

@@ -34,6 +34,9 @@ MOST_BLOCKS = 1 << 20  # of a run: each is a Python object
 TIME_OVER_S = 1e-3  # a limit that is over when a process has started
 RUN, DEVICES, OUTPUT = "run", "devices", "output"  # groups of options
 AUDITS, CHECKPOINTS = "audits", "checkpoints"
+of_run, of_devices, of_output, of_audits, of_checkpoints = (
+    partial(parameter, group=group) for group in (RUN, DEVICES, OUTPUT, AUDITS, CHECKPOINTS)
+)
 
 
 def driver_help() -> str:
@@ -58,171 +61,136 @@ class RunSpec:
 
     app: str
     problem: Any
-    driver: str = parameter(
-        "--driver", drivers.names()[0], driver_name, driver_help(), group=RUN, key="driver"
-    )
-    pes: int = parameter("-n", 1, int, "PEs, or ranks; default: 1", group=RUN, metavar="PES")
-    odf: int = parameter(
-        "--odf", 1, int, "blocks per PE; default: 1", group=RUN, metavar="K", key="odf"
-    )
-    device: str = parameter(
-        "--device", "cpu", str, "default: cpu", ("cpu", "gpu"), group=DEVICES, key="device"
-    )
-    steps: int = parameter("--steps", 100, int, "timed steps", group=RUN, metavar="S")
-    warmup: int = parameter(
+    driver: str = of_run("--driver", drivers.names()[0], driver_name, driver_help(), key="driver")
+    pes: int = of_run("-n", 1, int, "PEs, or ranks; default: 1", metavar="PES")
+    odf: int = of_run("--odf", 1, int, "blocks per PE; default: 1", metavar="K", key="odf")
+    device: str = of_devices("--device", "cpu", str, "default: cpu", ("cpu", "gpu"), key="device")
+    steps: int = of_run("--steps", 100, int, "timed steps", metavar="S")
+    warmup: int = of_run(
         "--warmup",
         WARMUP,
         int,
         f"steps before the timed ones; default: the preset's, else {WARMUP}",
-        group=RUN,
         metavar="W",
     )
-    pe_grid: tuple[int, ...] | None = parameter(
+    pe_grid: tuple[int, ...] | None = of_run(
         "--pe-grid",
         None,
         extents,
         "parts of the domain along each axis, one per PE, or per block if the driver has one PE; "
         "default: least surface",
-        group=RUN,
         metavar="AxB[xC]",
         former="--blocks",
     )
-    output: Path | None = parameter(
-        "--output",
-        None,
-        Path,
-        "write record, timings and final state",
-        group=OUTPUT,
-        metavar="FILE.h5",
+    output: Path | None = of_output(
+        "--output", None, Path, "write record, timings and final state", metavar="FILE.h5"
     )
-    snapshot_every: int = parameter(
+    snapshot_every: int = of_output(
         "--snapshot-every",
         0,
         int,
         "and thumbnails of it, every K steps",
-        group=OUTPUT,
         metavar="K",
         former="--frames",
         key="snapshot_every",
     )
-    hash_every: int = parameter(
+    hash_every: int = of_output(
         "--hash-every",
         0,
         int,
         "and hashes of its parts, every K steps, for `miniapps diff`",
-        group=OUTPUT,
         metavar="K",
         key="hash_every",
     )
-    trace: bool = parameter(
-        "--trace",
-        False,
-        bool,
-        "and what each block did between messages",
-        group=OUTPUT,
-        key="traced",
+    trace: bool = of_output(
+        "--trace", False, bool, "and what each block did between messages", key="traced"
     )
-    gpus_per_host: int | None = parameter(
-        "--gpus-per-host", None, int, "GPUs to share; default: all", group=DEVICES, metavar="N"
+    gpus_per_host: int | None = of_devices(
+        "--gpus-per-host", None, int, "GPUs to share; default: all", metavar="N"
     )
-    audit: int = parameter(
+    audit: int = of_audits(
         "--audit",
         16,
         int,
         "cells, particles or atoms to compute again; 0: none; default: 16",
-        group=AUDITS,
         metavar="N",
         key="audit",
     )
-    audit_every: int = parameter(
+    audit_every: int = of_audits(
         "--audit-every",
         0,
         int,
         "also in rounds that cross a multiple of K steps",
-        group=AUDITS,
         metavar="K",
         key="audit_every",
     )
-    audit_seed: int | None = parameter(
-        "--audit-seed", None, int, "of the sample; default: random", group=AUDITS, metavar="S"
+    audit_seed: int | None = of_audits(
+        "--audit-seed", None, int, "of the sample; default: random", metavar="S"
     )
-    checkpoint: Path | None = parameter(
+    checkpoint: Path | None = of_checkpoints(
         "--checkpoint",
         None,
         Path,
         "write checkpoints, for `miniapps resume FILE.h5`",
-        group=CHECKPOINTS,
         metavar="FILE.h5",
     )
-    checkpoint_every: int = parameter(
-        "--checkpoint-every", 0, int, "every K steps", group=CHECKPOINTS, metavar="K"
+    checkpoint_every: int = of_checkpoints(
+        "--checkpoint-every", 0, int, "every K steps", metavar="K"
     )
-    checkpoint_minutes: float = parameter(
-        "--checkpoint-minutes",
-        0.0,
-        MINUTES,
-        "also M minutes after the last one",
-        group=CHECKPOINTS,
-        metavar="M",
+    checkpoint_minutes: float = of_checkpoints(
+        "--checkpoint-minutes", 0.0, MINUTES, "also M minutes after the last one", metavar="M"
     )
-    checkpoint_async: bool = parameter(
-        "--checkpoint-async", False, bool, "write them while steps continue", group=CHECKPOINTS
+    checkpoint_async: bool = of_checkpoints(
+        "--checkpoint-async", False, bool, "write them while steps continue"
     )
-    time_limit: Duration = parameter(
+    time_limit: Duration = of_checkpoints(
         "--time-limit",
         Duration(0.0),
         duration,
         "then write a checkpoint and stop with status 4, such as 55m, 90s or 1h30m",
-        group=CHECKPOINTS,
         metavar="T",
     )
-    checkpoint_keep: int = parameter(
+    checkpoint_keep: int = of_checkpoints(
         "--checkpoint-keep",
         2,
         int,
         "checkpoints, earlier ones as FILE.1.h5 ...; default: 2",
-        group=CHECKPOINTS,
         metavar="N",
     )
-    restart_on_failure: int = parameter(
+    restart_on_failure: int = of_checkpoints(
         "--restart-on-failure",
         0,
         int,
         "times, at most, that the run goes on by itself after a PE has died or hangs",
-        group=CHECKPOINTS,
         metavar="N",
     )
-    restart_pes: int | None = parameter(
+    restart_pes: int | None = of_checkpoints(
         "--restart-pes",
         None,
         int,
         "PEs after such a failure; default: as many as before",
-        group=CHECKPOINTS,
         metavar="P",
     )
-    time_used: Duration = parameter(
+    time_used: Duration = of_checkpoints(
         "--time-used",
         Duration(0.0),
         duration,
         argparse.SUPPRESS,  # of the time limit, before the processes of these PEs have started
-        group=CHECKPOINTS,
         metavar="T",
     )
-    resume: Path | None = parameter(
+    resume: Path | None = of_checkpoints(
         "--resume",
         None,
         Path,
         "continue from a checkpoint of the same problem; easier: `miniapps resume`",
-        group=CHECKPOINTS,
         metavar="FILE.h5",
     )
-    hosts: Hosts | None = parameter(
+    hosts: Hosts | None = of_run(
         "--hosts",
         None,
         hosts,
         "that have the PEs, and how many each may have: a list, or the name of a file with one in "
         "each line; default: this one",
-        group=RUN,
         metavar="a:2,b:2",
     )
     _: KW_ONLY
