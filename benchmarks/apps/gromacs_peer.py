@@ -18,42 +18,7 @@ NSTLIST = 10
 SIGMA, EPSILON, MASS = 0.34, 0.996, 39.948  # nm, kJ/mol, u: argon
 TAU = SIGMA * math.sqrt(MASS / EPSILON)  # ps
 KELVIN = EPSILON / 0.00831446  # of one epsilon / k
-SETTINGS = """integrator = md
-nsteps = {steps}
-dt = {dt:.9f}
-nstlist = {nstlist}
-verlet-buffer-tolerance = -1
-rlist = {rlist:.6f}
-rvdw = {cutoff:.6f}
-rcoulomb = {cutoff:.6f}
-vdwtype = cut-off
-vdw-modifier = none
-coulombtype = cut-off
-coulomb-modifier = none
-comm-mode = none
-tcoupl = no
-pcoupl = no
-gen-vel = yes
-gen-temp = {kelvin:.4f}
-gen-seed = 87287
-nstcalcenergy = 100
-nstenergy = 100
-nstlog = 0
-nstxout = 0
-"""
-TOPOLOGY = """[ defaults ]
-1 2 no
-[ atomtypes ]
-Ar 18 {mass} 0.0 A {sigma} {epsilon}
-[ moleculetype ]
-Ar 1
-[ atoms ]
-1 Ar 1 Ar Ar 1 0.0 {mass}
-[ system ]
-melt
-[ molecules ]
-Ar {atoms}
-"""
+SETTINGS, TOPOLOGY = (Path(__file__).with_suffix(kind).read_text() for kind in (".mdp", ".top"))
 
 
 def is_there() -> bool:
