@@ -87,6 +87,31 @@ def spread(values: Iterable[float]) -> dict[str, float]:
     return {"median": median(found), "low": low, "high": high}
 
 
+def gains(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> dict[str, float]:
+    """What balanced runs gain over others, made in turn: in time, and as a share of max/mean."""
+    pairs = zip(before, after, strict=True)
+    found = [(off["wall_s"] / on["wall_s"], off["imbalance"]) for off, on in pairs]
+    return {
+        "gain": median(gain for gain, _ in found),
+        "fraction_achieved": median(gain / ideal for gain, ideal in found),
+    }
+
+
+def balanced(records: list[dict[str, Any]]) -> dict[str, float]:
+    """What load balancing left and did in runs, and the seconds that it took."""
+    return {
+        "imbalance": median(record["imbalance"] for record in records),
+        "migrations": median(record["migrations"] for record in records),
+        "balancing_s": median(sum(lb["seconds"] for lb in record["lb"]) for record in records),
+    }
+
+
+def require_same_state(name: str, records: Iterable[dict[str, Any]]) -> None:
+    """Raise RuntimeError if runs ended in different states."""
+    if len({record["state_hash"] for record in records}) != 1:
+        raise RuntimeError(f"{name}: the runs ended in different states")
+
+
 def save(name: str, results: dict[str, Any]) -> None:
     """Print results and write them with the machine's description."""
     print(json.dumps(results, indent=1))

@@ -12,19 +12,21 @@ the rate. It writes ``results/amr.json``; ``--quick`` makes few calls and writes
 from __future__ import annotations
 
 import ctypes
-import os
-import subprocess
-import sys
 import tempfile
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.apps.exact_sums import Calls, fastest
-from benchmarks.apps.stencils import TRIAD_CELLS, triad
-from benchmarks.common import in_turn, run, save
+from benchmarks.apps.one_core import (
+    Calls,
+    beside_a_triad,
+    compiled,
+    finish,
+    quick,
+    require_one_core,
+)
+from benchmarks.common import in_turn, run
 from miniapps.amr.layout import FINE_GRAIN, HIGH_WATER, NO_TALK
 from miniapps.amr.plain import PlainGrid
 from miniapps.amr.problem import FLOPS, active_points
@@ -47,10 +49,7 @@ RUNS = {
 
 def in_c(folder: str) -> Any:
     """The sweep of amr.c, compiled here."""
-    library, source = Path(folder) / "amr.so", Path(__file__).with_suffix(".c")
-    flags = ["-O3", "-march=native", "-shared", "-fPIC"]
-    subprocess.run(["cc", *flags, "-o", library, source], check=True)
-    found = ctypes.CDLL(str(library)).sweep
+    found = ctypes.CDLL(str(compiled(__file__, folder, "-shared", "-fPIC"))).sweep
     array = np.ctypeslib.ndpointer(np.float64, 2, flags="C_CONTIGUOUS")
     found.argtypes, found.restype = [array, array, ctypes.c_long, ctypes.c_long], None
     return found
@@ -66,17 +65,14 @@ def sweeps(n: int, c: Any, repeats: int) -> dict[str, float]:
     of, grid = load("amr", "cpu"), PlainGrid(start(n)[0])
     (u, sums), (v, added) = start(n), start(n)
     own, active = (0, n, 0, n), (REACH, n - REACH) * 2
-    x, y, z = (np.ones(TRIAD_CELLS) for _ in range(3))
     calls: Calls = {
-        "triad": lambda: triad(x, y, z, 1.5),
         "ours": lambda: of.sweep(u, u, sums, 1, active, own),
         "C": lambda: c(v, added, n, n),
         "NumPy": grid.sweep,
     }
-    times = fastest(calls, repeats)
+    times, bandwidth = beside_a_triad(calls, repeats)
     assert np.array_equal(u, v) and np.array_equal(sums, added) and sums.any()
     assert np.array_equal(u, grid.values) and np.array_equal(sums, grid.sums)
-    bandwidth = 32 * TRIAD_CELLS / times["triad"]
     work = FLOPS * active_points((n, n))
     found = {f"{name}, MFlop/s": work / times[name] / 1e6 for name in ("ours", "C", "NumPy")}
     found["at a triad's bandwidth, MFlop/s"] = work * bandwidth / (BYTES * n * n) / 1e6
@@ -92,20 +88,14 @@ def rate(words: str, steps: int) -> float:
 
 def main() -> None:
     """Measure, print, and write the results."""
-    if os.environ.get("OPENBLAS_NUM_THREADS") != "1":
-        raise SystemExit("set OPENBLAS_NUM_THREADS=1: NumPy must use one core")
-    quick = "--quick" in sys.argv
-    repeats, trials, steps = (QUICK, 1, 20) if quick else (REPEATS, TRIALS, 160)
+    require_one_core()
+    repeats, trials, steps = (QUICK, 1, 20) if quick() else (REPEATS, TRIALS, 160)
     with tempfile.TemporaryDirectory() as folder:
         c = in_c(folder)
         swept = {f"{n}x{n}": sweeps(n, c, repeats) for n in SIZES}
     runs = in_turn({name: partial(rate, words, steps) for name, words in RUNS.items()}, trials)
     rates = {name: max(each) for name, each in runs.items()}
-    found: dict[str, Any] = {"sweeps on 1 core": swept, "runs, MFlop/s": rates}
-    if quick:
-        print(found)
-    else:
-        save("amr", found)
+    finish("amr", {"sweeps on 1 core": swept, "runs, MFlop/s": rates})
 
 
 if __name__ == "__main__":

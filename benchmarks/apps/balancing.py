@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.common import interleaved, median, save
+from benchmarks.common import balanced, gains, interleaved, median, save
 
 TRIALS = 3
 STEPS, WARMUP, FIRST, PERIOD = 300, 5, 10, 30
@@ -36,18 +36,9 @@ def main() -> None:
             for name, more in CONFIGURATIONS.items()
         }
         runs = interleaved(configurations, TRIALS)
-        ideal = [run["imbalance"] for run in runs["none"]]
-        results[mode] = {"ideal_gain": median(ideal)}
+        results[mode] = {"ideal_gain": median(run["imbalance"] for run in runs["none"])}
         for name in ("Greedy", "GreedyRefine"):
-            pairs = list(zip(runs["none"], runs[name], strict=True))
-            gain = [off["wall_s"] / on["wall_s"] for off, on in pairs]
-            results[mode][name] = {
-                "gain": median(gain),
-                "fraction_achieved": median(g / p for g, p in zip(gain, ideal, strict=True)),
-                "imbalance": median(run["imbalance"] for run in runs[name]),
-                "migrations": median(run["migrations"] for run in runs[name]),
-                "balancing_s": median(sum(e["seconds"] for e in r["lb"]) for r in runs[name]),
-            }
+            results[mode][name] = gains(runs["none"], runs[name]) | balanced(runs[name])
     save("balancing", results)
 
 

@@ -10,21 +10,24 @@ writes nothing.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from numba import float64, int64, njit, void
 
-from benchmarks.apps.exact_sums import Calls, fastest
-from benchmarks.apps.stencils import TRIAD_CELLS, triad
-from benchmarks.common import printed, save
+from benchmarks.apps.one_core import (
+    Calls,
+    beside_a_triad,
+    compiled,
+    fastest,
+    finish,
+    quick,
+    require_one_core,
+)
+from benchmarks.common import printed
 from miniapps.cg import Block
 from miniapps.cg.problem import CgProblem
 from miniapps.devices.backend import Device
@@ -135,7 +138,6 @@ def shares(n: int, repeats: int) -> dict[str, float]:
     """The kernels' shares of a triad's bandwidth, and rates of iterations, exact and plain."""
     cg, words = load("cg", "cpu"), accumulator()
     (x, r, p, q), own = vectors(n, "noise")
-    a, b, c = (np.ones(TRIAD_CELLS) for _ in range(3))
     kernels: Calls = {
         "operator": lambda: operator(27, p, q, *own),
         "operator of 7 points": lambda: operator(7, p, q, *own),
@@ -144,8 +146,7 @@ def shares(n: int, repeats: int) -> dict[str, float]:
         "Gauss-Seidel, a colour": lambda: cg.relax(27, x, r, 3, *own),
     }
     whole = iterations(n, "noise") | iterations(n, "ones")
-    times = fastest({"triad": lambda: triad(a, b, c, 1.5), **kernels, **whole}, repeats)
-    bandwidth = 32 * TRIAD_CELLS / times["triad"]
+    times, bandwidth = beside_a_triad(kernels | whole, repeats)
     found = {"triad, GB/s": bandwidth / 1e9}
     for name, moved in zip(kernels, (24, 24, 24, 48, 13), strict=True):
         found[f"{name}, of the triad"] = moved * n**3 / times[name] / bandwidth
@@ -160,10 +161,7 @@ def shares(n: int, repeats: int) -> dict[str, float]:
 def others(n: int, repeats: int) -> dict[str, float]:
     """SciPy's and C's rates on HPCG's problem."""
     with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder) / "cg"
-        source = Path(__file__).with_suffix(".c")
-        flags = ["-O3", "-march=native"]
-        subprocess.run(["cc", *flags, "-o", program, source, "-lm"], check=True)
+        program = compiled(__file__, folder)
         count = max(2, repeats // 8)
         in_c = [printed([program, n, ITERATIONS]) for _ in range(count)]
     products = scipy_iterations(matrix(n), ITERATIONS)
@@ -179,15 +177,11 @@ def others(n: int, repeats: int) -> dict[str, float]:
 
 def main() -> None:
     """Measure, print, and write the results."""
-    if os.environ.get("OPENBLAS_NUM_THREADS") != "1":
-        raise SystemExit("set OPENBLAS_NUM_THREADS=1: NumPy must use one core")
-    repeats = QUICK if "--quick" in sys.argv else REPEATS
+    require_one_core()
+    repeats = QUICK if quick() else REPEATS
     found = {f"{n}^3": shares(n, repeats) for n in CELLS}
     found[f"others at {CELLS[0]}^3, GFLOP/s"] = others(CELLS[0], repeats)
-    if "--quick" in sys.argv:
-        print(found)
-    else:
-        save("cg", found)
+    finish("cg", found)
 
 
 if __name__ == "__main__":

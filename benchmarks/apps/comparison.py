@@ -5,9 +5,10 @@ Ratios of step times, charm over mpi, of runs made in turn; the median over tria
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
-from benchmarks.common import interleaved, median, save
+from benchmarks.common import interleaved, median, require_same_state, save
 
 TRIALS = 5
 PROBLEMS: dict[str, list[object]] = {
@@ -32,11 +33,9 @@ def main() -> None:
         for odf in ODFS:
             configurations[f"ODF {odf}"] = [*problem, "--driver", "charm", "-n", 2, "--odf", odf]
         records = interleaved(configurations, TRIALS)
-        hashes = {record["state_hash"] for runs in records.values() for record in runs}
-        if len(hashes) != 1:
-            raise RuntimeError(f"{name}: the runs ended in different states")
-        times = {
-            configuration: [mean_step(record) for record in runs]
+        require_same_state(name, itertools.chain(*records.values()))
+        times = {  # whole run over steps: unlike a median, it includes slow steps
+            configuration: [record["wall_s"] / record["steps"] for record in runs]
             for configuration, runs in records.items()
         }
         results[name] = {"mpi_step_s": median(times["mpi"])} | {
@@ -47,11 +46,6 @@ def main() -> None:
             if configuration != "mpi"
         }
     save("comparison", results)
-
-
-def mean_step(record: dict[str, Any]) -> float:
-    """Seconds per step, whole run over steps: unlike a median, it includes slow steps."""
-    return record["wall_s"] / record["steps"]
 
 
 if __name__ == "__main__":

@@ -9,19 +9,16 @@ the table of docs/exact-sums.md and writes ``results/exact_sums.json``.
 from __future__ import annotations
 
 import math
-import os
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from benchmarks.apps.one_core import fastest, require_one_core
 from benchmarks.common import save
 from miniapps.kernels import load
 from miniapps.kernels.exact_sum import accumulator, rounded
 
 COUNT, REPEATS = 10_000_000, 80
-Calls = dict[str, Callable[[], Any]]
 
 
 def arrays(kind: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -37,17 +34,6 @@ def arrays(kind: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]
 
 
 KINDS = "normal", "normal, 30 % zeros", "exp(20 x), x normal", "normal, float32"
-
-
-def fastest(calls: Calls, repeats: int) -> dict[str, float]:
-    """The seconds of the fastest call of each function, called in turns."""
-    best = dict.fromkeys(calls, math.inf)
-    for _ in range(repeats):
-        for name, call in calls.items():
-            begun = time.perf_counter()
-            call()
-            best[name] = min(best[name], time.perf_counter() - begun)
-    return best
 
 
 def measured(kind: str) -> dict[str, Any]:
@@ -70,8 +56,7 @@ def measured(kind: str) -> dict[str, Any]:
 
 def main() -> None:
     """Measure, write the results, and print the table."""
-    if os.environ.get("OPENBLAS_NUM_THREADS") != "1":
-        raise SystemExit("set OPENBLAS_NUM_THREADS=1: NumPy must use one core")
+    require_one_core()
     found = {kind: measured(kind) for kind in KINDS}
     save("exact_sums", {"ns per number": found})
     print("| numbers | dot: NumPy | exact | ratio | sum: NumPy | exact | ratio |")

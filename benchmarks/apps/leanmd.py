@@ -7,7 +7,6 @@ have left the skin. It also runs with lists rebuilt in time, as LeanMD always do
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from collections.abc import Callable
@@ -17,7 +16,17 @@ from typing import Any
 
 from benchmarks.apps import gromacs_peer
 from benchmarks.apps.leanmd_baselines import cost_of_exactness
-from benchmarks.common import RESULTS, in_turn, interleaved, median, run, save, spread
+from benchmarks.common import (
+    balanced,
+    earlier,
+    gains,
+    in_turn,
+    interleaved,
+    median,
+    run,
+    save,
+    spread,
+)
 from miniapps.workbench.reproduce.peers import LISTS, lammps
 
 TRIALS = 5
@@ -133,17 +142,20 @@ def memory() -> dict[str, float]:
             ("mpi, 2 ranks", ["--driver", "mpi", "-n", 2], small_mpi),
         ):
             large = run(*size, *configuration)
-            atoms = (large["atoms"] - base["atoms"]) / large["pes"]
-            extra = large["peak_rss_bytes"] - base["peak_rss_bytes"]
-            results[f"{large['atoms']} atoms, {name}"] = median([extra / atoms])
+            results[f"{large['atoms']} atoms, {name}"] = bytes_per_atom(large, base)
     with tempfile.TemporaryDirectory() as folder:
         start = Path(folder) / "start.h5"
         run("leanmd", "--lattice", "40x40x40", "--steps", 1, "--output", start)
         large = run("leanmd", "--input", start, "--steps", 20, "--driver", "mpi", "-n", 2)
-        atoms = (large["atoms"] - small_mpi["atoms"]) / large["pes"]
-        extra = large["peak_rss_bytes"] - small_mpi["peak_rss_bytes"]
-        results[f"{large['atoms']} atoms, mpi, 2 ranks, --input"] = median([extra / atoms])
+        name = f"{large['atoms']} atoms, mpi, 2 ranks, --input"
+        results[name] = bytes_per_atom(large, small_mpi)
     return results
+
+
+def bytes_per_atom(large: dict[str, Any], small: dict[str, Any]) -> float:
+    """Peak bytes per atom of a process, from runs with many and with few atoms."""
+    atoms = (large["atoms"] - small["atoms"]) / large["pes"]
+    return median([(large["peak_rss_bytes"] - small["peak_rss_bytes"]) / atoms])
 
 
 def balancing() -> dict[str, Any]:
@@ -154,22 +166,9 @@ def balancing() -> dict[str, Any]:
         for name in ("Greedy", "GreedyRefine"):
             configurations[name] = [*GRADIENT, *more, "--balancer", name, "--lb-period", PERIOD]
         runs = interleaved(configurations, 3)
-        ideal = [record["imbalance"] for record in runs["none"]]
-        entry: dict[str, Any] = {"ideal_gain": median(ideal)}
+        entry: dict[str, Any] = {"ideal_gain": median(run["imbalance"] for run in runs["none"])}
         for name in ("Greedy", "GreedyRefine"):
-            gains = [
-                off["wall_s"] / on["wall_s"]
-                for off, on in zip(runs["none"], runs[name], strict=True)
-            ]
-            entry[name] = {
-                "gain": median(gains),
-                "fraction_achieved": median(g / p for g, p in zip(gains, ideal, strict=True)),
-                "imbalance": median(record["imbalance"] for record in runs[name]),
-                "migrations": median(record["migrations"] for record in runs[name]),
-                "balancing_s": median(
-                    sum(lb["seconds"] for lb in record["lb"]) for record in runs[name]
-                ),
-            }
+            entry[name] = gains(runs["none"], runs[name]) | balanced(runs[name])
         results[cut] = entry
     return results
 
@@ -186,8 +185,7 @@ PARTS: dict[str, Callable[[], Any]] = {
 
 def main() -> None:
     """Measure all parts, or those named on the command line; others keep their results."""
-    path = RESULTS / "leanmd.json"
-    results = json.loads(path.read_text())["results"] if sys.argv[1:] else {}
+    results = earlier("leanmd") if sys.argv[1:] else {}
     for name in sys.argv[1:] or PARTS:
         results[name] = PARTS[name]()
     save("leanmd", results)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.apps.pic_baselines import numba_loop, numpy_arrays, rate
-from benchmarks.common import interleaved, median, run, save
+from benchmarks.common import balanced, gains, interleaved, median, run, save
 from miniapps import apps
 from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
@@ -104,23 +104,17 @@ def balancing(tile: int) -> dict[str, Any]:
                 EARLY,
             ]
     runs = interleaved(configurations, TRIALS)
-    ideal = {name: [record["imbalance"] for record in runs[name]] for name in ("mpi", "none")}
+    bases = "mpi", "none"
     results: dict[str, Any] = {
-        f"ideal_gain, {name}": median(found) for name, found in ideal.items()
+        f"ideal_gain, {base}": median(record["imbalance"] for record in runs[base])
+        for base in bases
     }
-    for name in (name for name in configurations if name not in ideal):
-        entry: dict[str, float] = {}
-        for base in ("mpi", "none"):
-            pairs = zip(runs[base], runs[name], ideal[base], strict=True)
-            gains = [(off["wall_s"] / on["wall_s"], most) for off, on, most in pairs]
-            entry[f"gain_over_{base}"] = median(gain for gain, _ in gains)
-            entry[f"fraction_achieved_over_{base}"] = median(g / p for g, p in gains)
-        entry["imbalance"] = median(record["imbalance"] for record in runs[name])
-        entry["migrations"] = median(record["migrations"] for record in runs[name])
-        seconds = [sum(lb["seconds"] for lb in record["lb"]) for record in runs[name]]
-        entry["balancing_s"] = median(seconds)
-        entry["steps_s"] = median(record["wall_s"] for record in runs[name])
-        results[name] = entry
+    for name in (name for name in configurations if name not in bases):
+        results[name] = balanced(runs[name])
+        for base in bases:
+            found = gains(runs[base], runs[name])
+            results[name] |= {f"{what}_over_{base}": value for what, value in found.items()}
+        results[name]["steps_s"] = median(record["wall_s"] for record in runs[name])
     return results
 
 

@@ -13,8 +13,6 @@ calls and writes nothing. mpi4py-fft is measured if it is installed, which takes
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import tempfile
 from functools import partial
@@ -25,9 +23,16 @@ from typing import Any
 import numpy as np
 import scipy.fft
 
-from benchmarks.apps.exact_sums import Calls, fastest
-from benchmarks.apps.stencils import TRIAD_CELLS, triad
-from benchmarks.common import in_turn, printed, run, save
+from benchmarks.apps.one_core import (
+    Calls,
+    beside_a_triad,
+    compiled,
+    fastest,
+    finish,
+    quick,
+    require_one_core,
+)
+from benchmarks.common import in_turn, printed, run
 from miniapps.devices.backend import Device
 from miniapps.drivers.engine import Engine
 from miniapps.kernels import load
@@ -47,7 +52,6 @@ def kernels(order: int, repeats: int) -> dict[str, float]:
     of, half = load("transpose", "cpu"), order // 2
     a, b = (np.ones((order, order)) for _ in range(2))
     part, message, back = a[:half], np.ones((half, order - half)), np.ones((order - half, half))
-    x, y, z = (np.ones(TRIAD_CELLS) for _ in range(3))
     other = {(1, 0): (half, order)}
 
     def in_numpy() -> None:
@@ -60,8 +64,7 @@ def kernels(order: int, repeats: int) -> dict[str, float]:
         "add": lambda: of.add(b[:half], other, {(1, 0): back}),
         "NumPy": in_numpy,
     }
-    times = fastest({"triad": lambda: triad(x, y, z, 1.5), **calls}, repeats)
-    bandwidth = 32 * TRIAD_CELLS / times["triad"]
+    times, bandwidth = beside_a_triad(calls, repeats)
     moved = {"take": 32 * message.size, "turn": 32 * a.size, "add": 24 * message.size}
     found = {"triad, GB/s": bandwidth / 1e9}
     found |= {f"{name}, of the triad": n / times[name] / bandwidth for name, n in moved.items()}
@@ -99,9 +102,7 @@ def ours(*words: object) -> dict[str, float]:
 def matrices(order: int, trials: int) -> dict[str, float]:
     """PRK's rates of our drivers and of C on 2 PEs, GB/s."""
     with tempfile.TemporaryDirectory() as folder:
-        program, source = Path(folder) / "transpose", Path(__file__).with_suffix(".c")
-        flags = ["-O3", "-march=native"]
-        subprocess.run([BIN / "mpicc", *flags, "-o", program, source, "-lm"], check=True)
+        program = compiled(__file__, folder, compiler=BIN / "mpicc")
         in_c = [BIN / "mpiexec", "-n", 2, program, order, STEPS]
         calls = {
             "mpi": partial(ours, "--size", order, "--driver", "mpi", "-n", 2),
@@ -135,20 +136,15 @@ def pencils(n: int, trials: int) -> dict[str, float]:
 
 def main() -> None:
     """Measure, print, and write the results."""
-    if os.environ.get("OPENBLAS_NUM_THREADS") != "1":
-        raise SystemExit("set OPENBLAS_NUM_THREADS=1: NumPy must use one core")
-    quick = "--quick" in sys.argv
-    repeats, trials = (QUICK, 1) if quick else (REPEATS, TRIALS)
+    require_one_core()
+    repeats, trials = (QUICK, 1) if quick() else (REPEATS, TRIALS)
     found = {
         "kernels": {str(order): kernels(order, repeats) for order in ORDERS},
         "matrices on 2 PEs, GB/s": {str(order): matrices(order, trials) for order in ORDERS},
         "transforms on 1 core": transforms(POINTS, repeats),
         "transforms on 2 ranks": pencils(POINTS, trials),
     }
-    if quick:
-        print(found)
-    else:
-        save("transpose", found)
+    finish("transpose", found)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ Exit status: 0; 1 if there is too little time; 2 if there is no GPU.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -32,7 +31,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this is started by its path
 
-from benchmarks.common import RESULTS, table, write  # noqa: E402
+from benchmarks.common import earlier, table, write  # noqa: E402
 from benchmarks.gpu.costs import (  # noqa: E402
     ARRAY,
     LAUNCH,
@@ -241,13 +240,6 @@ def shown(results: dict[str, Any]) -> str:
     return f"{first}\n{table(['per block and round', *named, 'µs in all'], rows)}"
 
 
-def earlier(now: dict[str, str]) -> dict[str, Any] | None:
-    """The results of this GPU and program, if there are any."""
-    file = RESULTS / "gpu_calls.json"
-    results = json.loads(file.read_text())["results"] if file.exists() else {}
-    return results if now.items() <= results.items() else None
-
-
 def main() -> int:
     """Measure, print tables, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -266,8 +258,8 @@ def main() -> int:
         print(shown(measured(FEW_GROUPS, SMOKE_CASES)))
         return MEASURED
     now = {"device": opened.described(), "program": program()}
-    results = earlier(now) if options.resume else None
-    if results is None:
+    results = earlier("gpu_calls") if options.resume else {}
+    if not now.items() <= results.items():  # of another GPU or program, or none
         if options.seconds < TAKES_S:
             print(f"gpu-calls: needs {TAKES_S:.0f} s", file=sys.stderr)
             return NO_TIME

@@ -17,14 +17,23 @@ Each run is checked against its reference, and the states of an app's runs with 
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import RESULTS, in_turn, interleaved, median, printed, save, spread
+from benchmarks.common import (
+    earlier,
+    in_turn,
+    interleaved,
+    median,
+    printed,
+    require_same_state,
+    run,
+    save,
+    spread,
+)
 from miniapps.drivers.descriptor import program
 
 HERE = Path(__file__).parent
@@ -95,7 +104,7 @@ def messages() -> dict[str, Any]:
 
 def one_way(*words: object) -> float:
     """Microseconds per message of one run."""
-    (record,) = interleaved({"": list(words)}, 1)[""]
+    record = run(*words)
     messages = TURNS * (record["problem"]["window"] + 1)
     return float(record["wall_s"] / record["steps"] / messages * 1e6)
 
@@ -140,8 +149,7 @@ def tried() -> dict[str, Any]:
 def compared(name: str, records: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """The results of an app from the records of its runs. Raises RuntimeError if states differ."""
     every = [record for found in records.values() for record in found]
-    if len({record["state_hash"] for record in every}) != 1:
-        raise RuntimeError(f"{name}: the runs ended in different states")
+    require_same_state(name, every)
     times = {run: [1e3 * r["wall_s"] / r["steps"] for r in found] for run, found in records.items()}
     ratios = {
         f"charm over mpi, {run}": spread(
@@ -157,8 +165,7 @@ def compared(name: str, records: dict[str, list[dict[str, Any]]]) -> dict[str, A
 def main() -> None:
     """Measure the parts named on the command line, or all."""
     parts = {"messages": messages, "apps": apps, "tried": tried}
-    file = RESULTS / "charm_memory.json"
-    results = json.loads(file.read_text())["results"] if file.exists() else {}
+    results = earlier("charm_memory")
     for name in sys.argv[1:] or parts:
         results[name] = parts[name]()
     save("charm_memory", results)

@@ -12,9 +12,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import Any
 
-from benchmarks.common import MINIAPPS, RESULTS, save
+from benchmarks.common import MINIAPPS, earlier, save
 from miniapps.communication.file import FLAT, TREE
 from miniapps.communication.file.model import Line, broadcast_s, gather_s
 
@@ -42,8 +41,7 @@ def main() -> None:
     """Measure, and compute the model."""
     counts = [int(word) for word in sys.argv[1:]] or list(RANKS)
     messages = {driver: measured("latency", driver, 2) for driver in ("file", "mpi")}
-    file = RESULTS / "trees.json"
-    found: dict[str, Any] = json.loads(file.read_text())["results"] if file.exists() else {}
+    found = earlier("trees")
     found["latency, us"] = messages
     ends = [(size, messages["file"][size] / US) for size in (SIZES[0], SIZES[-1])]
     line = Line.through(*ends)
