@@ -16,14 +16,12 @@ from miniapps.communication.settings import Span
 from miniapps.parameters import require
 from miniapps.workbench.run.shapes import (
     COUNT,
-    FLAG,
     LINE,
-    NAME,
     NUMBER,
-    OBJECT,
     POSITIVE,
     Kind,
     misfit,
+    shape_in,
     unknown,
 )
 from miniapps.workbench.study.comm.claims import span_of
@@ -55,42 +53,8 @@ def _is_range(value: Any) -> bool:
     return two and bool(value[0] <= value[1])
 
 
-CLAIM: Mapping[str, Any] = MappingProxyType(
-    {
-        "what": LINE,
-        "part?": NAME,
-        "of?": LINE,
-        "to?": LINE,
-        "take?": LINE,
-        "at?": LINE,
-        "each?": FLAG,
-        "rule?": LINE,
-        "tolerance?": POSITIVE,
-        "needs-pes?": COUNT,
-        "published?": Kind("a number, two in ascending order, or a text", _is_published),
-        "reason?": LINE,
-        "both?": FLAG,
-    }
-)
-FIGURE: Mapping[str, Any] = MappingProxyType(
-    {
-        "name": NAME,
-        "shows": LINE,
-        "title": LINE,
-        "study": LINE,
-        "parts?": [NAME],
-        "published?": LINE,
-        "models?": OBJECT,
-        "peers?": [NAME],
-        "needs?": {"gpus?": COUNT},
-        "short?": OBJECT,
-        "quick?": OBJECT,
-        "minutes": [POSITIVE],
-        "lines?": OBJECT,
-        "claims?": [CLAIM],
-    }
-)
-SHAPE: Mapping[str, Any] = MappingProxyType({"source": LINE, "figures": [FIGURE]})
+PUBLISHED = Kind("a number, two in ascending order, or a text", _is_published)
+SHAPE: Mapping[str, Any] = shape_in(Path(__file__).with_name("paper.json"), published=PUBLISHED)
 
 
 @dataclass(frozen=True)

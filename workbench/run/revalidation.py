@@ -9,6 +9,7 @@ only be compared with bounds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -17,133 +18,21 @@ import numpy as np
 from miniapps import apps
 from miniapps.drivers.descriptor import Balancing
 from miniapps.drivers.timing import imbalance
-from miniapps.workbench.run.shapes import (
-    AMOUNT,
-    COUNT,
-    FLAG,
-    HASH,
-    LINE,
-    NAME,
-    NUMBER,
-    PARAMETERS,
-    POSITIVE,
-    SEVERAL,
-    UNIT,
-    VERSIONS,
-    Kind,
-    misfit,
-    unprintable,
-)
+from miniapps.workbench.run.shapes import COUNT, LINE, Kind, misfit, shape_in, unprintable
 
 UNTIMED = "stopped in its warm-up: there are no times"  # what is said of a record
 ROUNDED = 2e-5  # relative error of sums and ratios of times with six digits
 EXACT = 1e-9  # relative error of numbers with all digits
 
-CASE: Mapping[str, Any] = MappingProxyType(
-    {
-        "driver": NAME,
-        "pes": SEVERAL,
-        "odf": SEVERAL,
-        "balancer": NAME.or_null(),
-        "lb_period": COUNT,
-    }
-)
-SENT: Mapping[str, Any] = MappingProxyType({"path": LINE, "reason": LINE, "staged_bytes": COUNT})
+SENT = {"path": LINE, "reason": LINE, "staged_bytes": COUNT}
 TRANSPORT = Kind(f"an object of {', '.join(SENT)}", lambda value: misfit(value, SENT, "") is None)
-HOST: Mapping[str, Any] = MappingProxyType(
-    {"processor": LINE, "system": LINE, "cores": COUNT, "memory_bytes": COUNT}
+SHAPES = shape_in(Path(__file__).with_name("record.json"), transport=TRANSPORT)
+RECORD: Mapping[str, Any] = SHAPES["record"]
+MEASURED: Mapping[str, Any] = SHAPES["measured"]  # the further keys of a valid record
+HOST: Mapping[str, Any] = RECORD["host"]
+CASE: Mapping[str, Any] = MappingProxyType(
+    {key: RECORD[key] for key in ("driver", "pes", "odf", "balancer", "lb_period")}
 )
-RECORD: Mapping[str, Any] = MappingProxyType(
-    {
-        "schema?": SEVERAL,
-        "app": NAME,
-        "device": NAME,
-        **CASE,
-        "lb_first?": COUNT.or_null(),
-        "driver_options?": PARAMETERS,
-        "snapshot_every?": COUNT,
-        "hash_every?": COUNT,
-        "traced?": FLAG,
-        "audit?": COUNT,
-        "audit_every?": COUNT,
-        "audit_seed?": COUNT.or_null(),
-        "pe_grid": [SEVERAL],
-        "blocks": [SEVERAL],
-        "steps": COUNT,
-        "warmup": COUNT,
-        "parts?": SEVERAL,
-        "resumed?": [{"step": SEVERAL, "state_hash": HASH}],
-        "stopped?": {"step": SEVERAL, "by": LINE},
-        "for_a_time?": FLAG,
-        "restarts?": [
-            {
-                "reason": LINE,
-                "pes": SEVERAL,
-                "step": COUNT,
-                "from": COUNT,
-                "lost_s": AMOUNT,
-                "recovery_s": AMOUNT.or_null(),
-            }
-        ],
-        "problem": PARAMETERS,
-        "extent?": [POSITIVE],
-        "valid": FLAG,
-        "checks": [{"name": LINE, "value": NUMBER.or_null(), "limit": NUMBER, "ok": FLAG}],
-        "state_hash": HASH,
-        "lb": [
-            {
-                "step": COUNT,
-                "moved": COUNT,
-                "imbalance_before": AMOUNT,
-                "imbalance_after": AMOUNT,
-                "seconds": AMOUNT,
-                "paid_after": COUNT.or_null(),
-            }
-        ],
-        "snapshots_s?": AMOUNT,
-        "checkpoints_s?": AMOUNT,
-        "checkpoints_written_s?": AMOUNT,
-        "checkpoints_waited_s?": AMOUNT,
-        "agreements_s?": AMOUNT,
-        "audits_s?": AMOUNT,
-        "clocks?": {"passed_s": AMOUNT, "second_s": AMOUNT, "launch_s": AMOUNT.or_null()},
-        "disturbance?": {
-            "load_average": AMOUNT,
-            "waited": AMOUNT,
-            "switches_per_s": AMOUNT,
-            "steal": AMOUNT,
-        },
-        "jit_s": AMOUNT,
-        "import_s?": AMOUNT,
-        "first_step_at?": AMOUNT,
-        "peak_rss_bytes": COUNT,
-        "versions": VERSIONS,
-        "environment?": VERSIONS,
-        "host": HOST,
-        "hosts?": [{"name": LINE, "pes": SEVERAL, "cores": COUNT, "memory_bytes": COUNT}],
-        "gpu?": LINE.or_null(),
-        "transport?": TRANSPORT.or_null(),
-        "oversubscribed": FLAG,
-    }
-)
-MEASURED: Mapping[str, Any] = MappingProxyType(
-    {
-        "step_time_s": {"median": AMOUNT, "min": AMOUNT, "max": AMOUNT},
-        "wall_s": POSITIVE,
-        "rate": {"value": POSITIVE, "unit": UNIT},
-        "compute_s": AMOUNT,
-        "utilisation": AMOUNT,
-        "imbalance": AMOUNT,
-        "migrations": COUNT,
-        "rounds": {
-            "merged?": SEVERAL,
-            "first": [COUNT],
-            "count": [SEVERAL],
-            "wall_s": [AMOUNT],
-            "compute_s?": [[AMOUNT]],
-        },
-    }
-)  # the further keys of a valid record
 
 
 def objection(record: Any) -> str | None:

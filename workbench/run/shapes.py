@@ -1,14 +1,17 @@
 """Shapes of data read from JSON: which keys an object must have, and what their values are.
 
 A shape is a `Kind` of value; a dict of shapes for the keys of an object, of which a key with "?"
-may be missing; or a list of one shape, for all entries.
+may be missing; or a list of one shape, for all entries. Long ones are in files (`shape_in`).
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from miniapps.parameters import printable
@@ -101,6 +104,24 @@ NUMBER = Kind("a finite number", lambda value: _number(value, -MOST))
 AMOUNT = Kind("a finite number of 0 or more", lambda value: _number(value, 0))
 POSITIVE = Kind("a finite number above 0", lambda value: _number(value, 1 / MOST))
 HASH = Kind("64 hexadecimal digits", lambda value: fits(DIGITS, value))
+KINDS = {name.lower(): kind for name, kind in [*globals().items()] if isinstance(kind, Kind)}
+
+
+def shape_in(file: Path, **more: Kind) -> Any:
+    """The shape in a file of JSON, in which kinds are words: "count", or "count or null".
+
+    ``more``: kinds that only this file has.
+    """
+    return _shape(json.loads(file.read_text(encoding="utf-8")), KINDS | more)
+
+
+def _shape(words: Any, kinds: Mapping[str, Kind]) -> Any:
+    if isinstance(words, dict):
+        return MappingProxyType({key: _shape(inner, kinds) for key, inner in words.items()})
+    if isinstance(words, list):
+        return [_shape(inner, kinds) for inner in words]
+    name, null, _ = words.partition(" or null")
+    return kinds[name].or_null() if null else kinds[name]
 
 
 def misfit(value: Any, shape: Any, name: str) -> str | None:
