@@ -10,11 +10,11 @@ from typing import Any
 
 from benchmarks.common import RESULTS, ROOT, table
 from benchmarks.gpu import host
-from benchmarks.gpu.report import PUBLISHED_MELT, number, section
+from benchmarks.gpu.report import PUBLISHED_MELT, number, numbers
 
 PAGE = ROOT / "docs/performance.md"
 TEMPLATE = Path(__file__).with_name("performance.md")
-Numbers = dict[str, str]  # of a part of the template, by its names: tables and single numbers
+Numbers = dict[str, Any]  # of a part of the template, by its names: tables and single numbers
 
 
 def load(name: str) -> dict[str, Any]:
@@ -93,25 +93,21 @@ def in_short(loaded: dict[str, dict[str, Any]]) -> Numbers:
     charm = {odf: span(r[f"charm_over_mpi, ODF {odf}"] for r in apps) for odf in (1, 8)}
     melts = loaded["leanmd"]["melt"].values()
     lammps = {name: span(r[name]["leanmd_over_it"] for r in melts) for name in LAMMPS}
-    stencil3d = [r[name] for r in loaded["balancing"].values() for name in STENCIL_BALANCERS]
+    stencil3d = [r[name] for r in loaded["balancing"].values() for name in BALANCERS]
     pic = [
         r
         for found in loaded["pic"]["balancing"].values()
         for name, r in found.items()
         if not name.startswith("ideal_gain")
     ]
-    best = {base: max(r[f"gain_over_{base}"] for r in pic) for base in ("none", "mpi")}
     return {
         "shares": span(r["share_of_triad"] for r in sweeps),
         "triads": span(triads, ".0f"),
-        "charm_1": charm[1],
-        "charm_8": charm[8],
-        "every_20": lammps[EVERY_20],
-        "in_time": lammps[IN_TIME],
+        "charm": charm,
+        "lammps": lammps,
         "gain": span(r["gain"] for r in stencil3d),
         "share": span(r["fraction_achieved"] for r in stencil3d),
-        "over_none": f"{best['none']:.2f}",
-        "over_mpi": f"{best['mpi']:.2f}",
+        "best": {base: max(r[f"gain_over_{base}"] for r in pic) for base in ("none", "mpi")},
         "starts": span(r["median_s"] for r in loaded["startup"].values()),
     }
 
@@ -180,7 +176,7 @@ GAIN_COLUMNS = [
     "balancer", "ideal gain", "gain", "gain / ideal gain", "remaining imbalance", "moved",
     "cost, ms",
 ]  # fmt: skip
-STENCIL_BALANCERS = "Greedy", "GreedyRefine"
+BALANCERS = "Greedy", "GreedyRefine"
 EVERY_20, IN_TIME = "lammps, lists every 20 steps", "lammps, lists in time"
 LAMMPS = {
     EVERY_20: "LAMMPS, rebuild every 20 steps, no check (rebuilds)",
@@ -188,23 +184,20 @@ LAMMPS = {
 }
 
 
-def gain_row(
-    name: str, ideal: float, gain: float, share: float, rest: dict[str, float]
-) -> list[str]:
-    """A row of `GAIN_COLUMNS`."""
-    ratios = [f"{ratio:.2f}" for ratio in (ideal, gain, share, rest["imbalance"])]
-    return [name, *ratios, f"{rest['migrations']:.0f}", f"{rest['balancing_s'] * 1e3:.0f}"]
+def gain_row(name: str, ideal: float, found: dict[str, float], over: str = "") -> list[str]:
+    """A row of `GAIN_COLUMNS`; ``over``: ends the names of ratios to several other runs."""
+    gain, share = found[f"gain{over}"], found[f"fraction_achieved{over}"]
+    ratios = [f"{ratio:.2f}" for ratio in (ideal, gain, share, found["imbalance"])]
+    return [name, *ratios, f"{found['migrations']:.0f}", f"{found['balancing_s'] * 1e3:.0f}"]
 
 
 def balancing(results: dict[str, Any]) -> Numbers:
     """The gain of load balancing, and its share of the ideal gain."""
-    rows = []
-    for mode, entry in results.items():
-        ideal = entry["ideal_gain"]
-        for name in STENCIL_BALANCERS:
-            r = entry[name]
-            gain, share = r["gain"], r["fraction_achieved"]
-            rows.append(gain_row(f"{mode}, {name}", ideal, gain, share, r))
+    rows = [
+        gain_row(f"{how}, {name}", entry["ideal_gain"], entry[name])
+        for how, entry in results.items()
+        for name in BALANCERS
+    ]
     return {"gains": table(GAIN_COLUMNS, rows)}
 
 
@@ -236,11 +229,8 @@ def pic(results: dict[str, Any]) -> Numbers:
         ideal = found[f"ideal_gain, {base}"]
         configuration = f"{tile} steps per exchange, " if tile != "1" else ""
         for name in (name for name in found if not name.startswith("ideal_gain")):
-            r = found[name]
-            gain, share = r[f"gain_over_{base}"], r[f"fraction_achieved_over_{base}"]
-            gains.append(
-                gain_row(f"{configuration}{name}, over {bases[base]}", ideal, gain, share, r)
-            )
+            row = f"{configuration}{name}, over {bases[base]}"
+            gains.append(gain_row(row, ideal, found[name], f"_over_{base}"))
     return {
         "speed": table(["configuration", "10^6 particles/s", "over the Numba loop"], speed),
         "memory": table(["case", "bytes per particle"], memory),
@@ -259,27 +249,19 @@ def leanmd(results: dict[str, Any]) -> Numbers:
         melts.append(row)
     columns = [column for head in LAMMPS.values() for column in (head, "ratio")]
     exact = results["exactness"]
-    cost = exact["exact_ns_per_atom"] / exact["float_ns_per_atom"] - 1
     loads = [
         [name, f"{r['step_ms']:.1f}", f"{r['median_step_ms']:.1f}", f"{r['compute_ms_per_pe']:.1f}"]
         for name, r in results["paper"].items()
     ]
     memory = [[name, f"{found:.0f}"] for name, found in results["bytes_per_atom"].items()]
-    gains = []
-    for cut, found in results["balancing"].items():
-        ideal = found["ideal_gain"]
-        for name in ("Greedy", "GreedyRefine"):
-            r = found[name]
-            gains.append(gain_row(f"{cut}, {name}", ideal, r["gain"], r["fraction_achieved"], r))
     return {
         "melts": table(["case", "leanmd", *columns], melts),
         "single": single(results["single"]),
-        "exact_ns": f"{exact['exact_ns_per_atom']:.0f}",
-        "float_ns": f"{exact['float_ns_per_atom']:.0f}",
-        "cost": f"{cost:.0%}",
+        "sums": exact,
+        "cost": exact["exact_ns_per_atom"] / exact["float_ns_per_atom"] - 1,
         "loads": table(["case", "mean step", "median step", "computing, per PE"], loads),
         "memory": table(["case", "bytes per atom"], memory),
-        "gains": table(GAIN_COLUMNS, gains),
+        **balancing(results["balancing"]),
     }
 
 
@@ -312,17 +294,20 @@ def cg(results: dict[str, Any]) -> Numbers:
     }
 
 
-def transposes(results: dict[str, Any]) -> Numbers:
-    """Transposes: shares of a triad, rates of programs, and transforms beside others."""
-    sizes, programs = results["kernels"], results["matrices on 2 PEs, GB/s"]
-    shares = [
-        [name, *(f"{entry[name]:.2f}" for entry in sizes.values())]
+def by_size(head: str, sizes: dict[str, dict[str, float]]) -> str:
+    """A table with a column for each size, and a row for each of its numbers."""
+    rows = [
+        [
+            name,
+            *(f"{entry[name]:{'.0f' if 'MFlop' in name else '.2f'}}" for entry in sizes.values()),
+        ]
         for name in next(iter(sizes.values()))
     ]
-    rates = [
-        [name, *(f"{entry[name]:.2f}" for entry in programs.values())]
-        for name in next(iter(programs.values()))
-    ]
+    return table([head, *sizes], rows)
+
+
+def transposes(results: dict[str, Any]) -> Numbers:
+    """Transposes: shares of a triad, rates of programs, and transforms beside others."""
     transforms = [
         [f"{name.removesuffix(', ms')}, {where}", f"{ms:.1f}"]
         for where, key in (("1 core", "transforms on 1 core"), ("2 ranks", "transforms on 2 ranks"))
@@ -330,8 +315,8 @@ def transposes(results: dict[str, Any]) -> Numbers:
     ]
     peer = any("mpi4py-fft" in name for name in results["transforms on 2 ranks"])
     return {
-        "kernels": table(["order", *sizes], shares),
-        "runs": table(["order", *programs], rates),
+        "kernels": by_size("order", results["kernels"]),
+        "runs": by_size("order", results["matrices on 2 PEs, GB/s"]),
         "transforms": table(["transform", "ms"], transforms),
         "missing": "" if peer else " mpi4py-fft was not installed: FFTW was missing.",
     }
@@ -339,17 +324,9 @@ def transposes(results: dict[str, Any]) -> Numbers:
 
 def amrs(results: dict[str, Any]) -> Numbers:
     """AMR: its sweep beside a triad, C and NumPy, and rates of runs."""
-    sizes = results["sweeps on 1 core"]
-    swept = [
-        [
-            name,
-            *(f"{entry[name]:{'.0f' if 'MFlop' in name else '.2f'}}" for entry in sizes.values()),
-        ]
-        for name in next(iter(sizes.values()))
-    ]
     runs = [[name, f"{rate:.0f}"] for name, rate in results["runs, MFlop/s"].items()]
     return {
-        "sweeps": table(["background", *sizes], swept),
+        "sweeps": by_size("background", results["sweeps on 1 core"]),
         "runs": table(["run", "MFlop/s"], runs),
     }
 
@@ -369,8 +346,7 @@ def single(results: dict[str, Any]) -> str:
 
 def host_of_gpu(results: dict[str, Any]) -> Numbers:
     """What a step on a GPU costs the host."""
-    cases = host.CASES
-    over = [name for name, case in results.items() if case["us"] > cases[name].most_us]
+    over = [name for name, case in results.items() if case["us"] > host.CASES[name].most_us]
     return {
         "steps": host.table_of(results),
         "missed": f"above it: {'; '.join(over)}" if over else "none is above it",
@@ -396,13 +372,13 @@ PARTS: dict[str, Callable[[dict[str, Any]], Numbers]] = {
 
 def page() -> str:
     """The whole page: the text of `TEMPLATE` with the numbers of the results."""
-    document, gpu = load("stencils"), load("gpu")
+    document, gpu = load("stencils"), load("gpu")["results"]
     loaded = {name: load(name)["results"] for name in PARTS}
     return TEMPLATE.read_text().format(
-        glance=at_a_glance(loaded, gpu["results"]),
+        glance=at_a_glance(loaded, gpu),
         short=in_short(loaded),
-        gpu=section(gpu),
-        **{name: numbers(loaded[name]) for name, numbers in PARTS.items()},
+        gpu=numbers(gpu),
+        **{name: part(loaded[name]) for name, part in PARTS.items()},
         **document["host"] | document["versions"],
     )
 

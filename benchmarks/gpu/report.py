@@ -1,4 +1,4 @@
-"""The section of docs/performance.md on GPUs, from the results of `make gpu-bench`, if any."""
+"""Numbers of the section of docs/performance.md on GPUs, from the results of `make gpu-bench`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from benchmarks.gpu.cases import (
     BARS,
     CONFIGURATIONS,
     DOUBLE,
-    FIGURE,
     FULL,
     GOALS,
     PIC_CONFIGURATIONS,
@@ -35,32 +34,28 @@ OUR_MELTS = {  # where the results have them, by number of atoms
 }
 
 
-def section(document: Mapping[str, Any] | None) -> str:
-    """The whole section; marks the numbers that were not measured."""
-    results = document["results"] if document else {}
-    parts = [introduction(results), kernels(results)]
-    if results:
-        parts += [sizes(results), melts(results), blocks(results)]
-    if results.get("failures"):
-        failed = "\n".join(
-            f"* {part}: {why.rpartition('run failed: ')[2]}"
-            for part, why in results["failures"].items()
-        )
-        parts.append(f"These parts failed:\n\n{failed}\n")
-    return "\n".join(parts)
-
-
-def introduction(results: Mapping[str, Any]) -> str:
-    """The introduction: the GPU, if there was one, and the rate of a copy."""
-    said = "No GPU was available, so nothing was measured."
-    if results:
-        copied = results.get("copy_bytes_per_s")
-        ceiling = f"a copy moves {copied / 1e12:.2f} TB/s there" if copied else "its copy not timed"
-        revision = f", revision {results['revision']}" if "revision" in results else ""
-        said = f"They are of one {results['device']}{revision}; {ceiling}."
-        if FIGURE.exists():
-            said += "\n\n![Rates on a GPU](figures/gpu.png)"
-    return f"## GPU\n\n`make gpu-bench` measures the numbers of this section. {said}\n"
+def numbers(results: Mapping[str, Any]) -> dict[str, str]:
+    """The numbers and tables of the section; marks those that were not measured."""
+    copied = results.get("copy_bytes_per_s")
+    ceiling = f"a copy moves {copied / 1e12:.2f} TB/s there" if copied else "its copy not timed"
+    revision = f", revision {results['revision']}" if "revision" in results else ""
+    failures = [
+        f"* {part}: {why.rpartition('run failed: ')[2]}\n"
+        for part, why in results.get("failures", {}).items()
+    ]
+    return {
+        "measured": f"{results['device']}{revision}",
+        "ceiling": ceiling,
+        "kernels": kernels(results),
+        **sizes(results),
+        **melts(results),
+        "size": in_words(FULL["blocks"]),
+        "particles": f"{FULL['pic_blocks'][1] / 1e6:g}",
+        "blocks": blocks(results.get("blocks", {})),
+        "streams": streams(results.get("streams", {})),
+        "copies": copies(results.get("copies")),
+        "failed": f"\nThese parts failed:\n\n{''.join(failures)}" if failures else "",
+    }
 
 
 def number(value: float | None, unit: float = 1.0, form: str = ".3g") -> str:
@@ -88,16 +83,7 @@ def kernels(results: Mapping[str, Any]) -> str:
         "float32, result",
         "over CuPy", "required", "estimated, 10^9/s",
     ]  # fmt: skip
-    return f"""Rates are in units per second: cells times sweeps, particles or atoms times
-steps, points, elements, products. They are in float64, except in the columns *float32*. *Share*:
-bytes per second divided by those of a copy on the same GPU in the same run. *Over CuPy*: the rate
-divided by that of array expressions (for the melt, of the forces only). *Required*: a share, or a
-rate on an H200; a second one is for float32. *Estimated*: calculated from memory bandwidth,
-instruction counts and occupancy; nothing was run. Of two ranges, the first is for an H100 and the
-second for an H200. The estimates assume that their copies move 3.0 and 4.3 TB/s, and were made for
-the kernels of revision b3821c8. stencil3d makes four sweeps in two passes of two.
-
-{table(columns, rows)}"""
+    return table(columns, rows)
 
 
 def required(bar: Bar) -> str:
@@ -106,7 +92,7 @@ def required(bar: Bar) -> str:
     return f"{' and '.join(numbers)}{' * 10^9/s' if bar.is_rate else ''}"
 
 
-def sizes(results: Mapping[str, Any]) -> str:
+def sizes(results: Mapping[str, Any]) -> dict[str, str]:
     """Rates on CPU and GPU over problem sizes, and the size from which the GPU is faster."""
     rows, pays = [], []
     for app, each in FULL["sizes"].items():
@@ -120,14 +106,10 @@ def sizes(results: Mapping[str, Any]) -> str:
         where = pays_from(entries, each) or "none of these" if entries else NOT
         pays.append(f"{app} {where}")
     columns = ["app", "size", "CPU, 10^6/s", "ranks", "GPU, 10^6/s", "GPU over CPU"]
-    return f"""Whole runs of 100 steps, on the CPU under mpi (*ranks*: one per core, at most 8)
-and on the GPU, with the same final state. Size from which the GPU is never slower:
-{", ".join(pays)}.
-
-{table(columns, rows)}"""
+    return {"sizes": table(columns, rows), "pays": ", ".join(pays)}
 
 
-def melts(results: Mapping[str, Any]) -> str:
+def melts(results: Mapping[str, Any]) -> dict[str, str]:
     """LeanMD's melt beside the best published rates, in double precision, by number of atoms."""
     published = json.loads(PUBLISHED_MELT.read_text())
     theirs = dict(zip(published["atoms"], published["rates"], strict=True))
@@ -140,13 +122,12 @@ def melts(results: Mapping[str, Any]) -> str:
         shares += [found / 1e6 / theirs[atoms]] if found and atoms in theirs else []
     columns = ["atoms", f"LAMMPS KOKKOS, {published['device']}", f"leanmd, {results['device']}"]
     span = f"{min(shares):.2f} to {max(shares):.2f} times" if shares else NOT
-    return f"""LeanMD's melt beside the highest published rates found, in {published["unit"]}, whole
-steps in double precision: {published["source"]}.
-LAMMPS rebuilds its lists every 20 steps without a check, LeanMD when an atom has moved too far.
-Where both were measured, LeanMD has {span} their rate, less at small sizes. An H200 has the
-multiprocessors of an H100, and faster memory.
-
-{table(columns, rows)}"""
+    return {
+        "melts": table(columns, rows),
+        "melts_unit": published["unit"],
+        "melts_source": published["source"],
+        "melts_share": span,
+    }
 
 
 def _count(atoms: str) -> float:
@@ -155,33 +136,20 @@ def _count(atoms: str) -> float:
     return float(digits) * {"k": 1e3, "M": 1e6}[unit]
 
 
-def blocks(results: Mapping[str, Any]) -> str:
-    """Several blocks, ranks or PEs on one GPU; the gain from streams; hidden copies."""
-    measured, rows = results.get("blocks", {}), []
+def blocks(measured: Mapping[str, Any]) -> str:
+    """Several blocks, ranks or PEs on one GPU."""
+    rows = []
     for configuration in (*CONFIGURATIONS, *PIC_CONFIGURATIONS):
         found = [NOT, "", ""]
         if entry := measured.get(configuration):
             staged = number(entry["staged_bytes_per_step"], 1e3)
             found = [number(entry["rate"], 1e9), staged, entry["path"]]
         rows.append([configuration, *found, *goal(configuration, measured)])
-    size = in_words(FULL["blocks"])
-    _, particles = FULL["pic_blocks"]
     columns = [
         "configuration", "10^9 points or particles/s", "staged, kB per step", "path of messages",
         "share", "goal",
     ]  # fmt: skip
-    return f"""Jacobi2D, {size}, one sweep per exchange, and PIC with {particles / 1e6:g} million
-particles. Ranks and PEs share the GPU. At revision b3821c8 each block of a PE had a stream of its
-own; since then those of Jacobi2D share one
-([gpu.md](gpu.md#several-processes-and-blocks-on-one-gpu)). *Share*: the rate divided by that of the
-configuration that *goal* names.
-
-{table(columns, rows)}
-{streams(results.get("streams", {}))}
-Copying the halo of one block of {size} to the host and back during the sweep of the interior:
-
-{copies(results.get("copies"))}.
-"""
+    return table(columns, rows)
 
 
 def goal(configuration: str, measured: Mapping[str, Any]) -> list[str]:
@@ -204,10 +172,7 @@ def streams(results: Mapping[str, Any]) -> str:
             found = [*times, number(entry["gain"], form=".2f")]
         rows.append([size, str(STREAMS), *found])
     columns = ["size", "blocks", "in one stream, us", "in a stream each, us", "gain"]
-    return f"""Sweeps of several independent blocks, in one stream and in one stream per block.
-The gain shows how much the sweeps overlap:
-
-{table(columns, rows)}"""
+    return table(columns, rows)
 
 
 def copies(took: Mapping[str, float] | None) -> str:
