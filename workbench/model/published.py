@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -156,37 +157,8 @@ def leanmd(machine: Machine, table: dict[str, Any]) -> Iterator[Row]:
 PIC, STRONG, WEAK = "ESPM2: PIC", "ESPM2: Jacobi2D, strong", "ESPM2: Jacobi2D, weak"
 GPU, LEANMD = "H200: over-decomposition", "CharmPy: LeanMD, 51 million atoms"
 ROWS = {PIC: pic, STRONG: jacobi_strong, WEAK: jacobi_weak, GPU: gpu_odf, LEANMD: leanmd}
-TABLES = (
-    Published(
-        PIC, "espm2_pic", "skylake-48", ("kernel.pic.particles",), 0.04,
-        "One constant: seconds per particle, times the particles of the heaviest tile. 24 PEs are "
-        "not part of it: they are half a node, and their cores do not yet share all its memory "
-        "bandwidth (Jacobi2D gains the same there).",
-    ),
-    Published(
-        STRONG, "espm2_jacobi2d_strong", "skylake-48", (CELLS, PER_STEP), 0.15,
-        "Two constants: seconds per cell in the cache, and seconds per step, which are waits for "
-        "the slowest of many processes. Beyond 768 PEs only intervals are published; the model is "
-        "fitted to the points up to 768.",
-    ),
-    Published(
-        WEAK, "espm2_jacobi2d_weak", "skylake-48", (), 0.15,
-        "Nothing is fitted to it: the constants are those of strong scaling. The public script "
-        "(weak_scaling.py at 116e0ac) doubles the grid before its first run, so 6 PEs have 12288 x "
-        "6144 cells; without that every prediction is half of what is published.",
-        given=STRONG,
-    ),
-    Published(
-        GPU, "h200_odf", "h200", (), 0.15,
-        "Nothing is fitted to it, but the host's time per block was taken from ODF 8, so ODF 1 to "
-        "4 are the test.",
-    ),
-    Published(
-        LEANMD, "charmpy", "cray-xc40", (), 0.15,
-        "Costs of an example machine, most of them assumed; counts of cells and of pairs of cells.",
-        fails="one time is published for this machine, so no constant can be fitted to another "
-        "point. It is 278 ns per pair of atoms in neighbouring cells, far above what forces and "
-        "messages cost in any program known here. C++ takes as long, so it is not Python's "
-        "overhead; what it is, the paper does not say.",
-    ),
-)  # fmt: skip
+FREE: dict[str, tuple[str, ...]] = {PIC: ("kernel.pic.particles",), STRONG: (CELLS, PER_STEP)}
+TABLES = tuple(
+    Published(**table, free=FREE.get(table["title"], ()))
+    for table in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))["tables"]
+)
