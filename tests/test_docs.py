@@ -354,7 +354,7 @@ def test_every_benchmark_has_a_row() -> None:
 def unwritten(names: Iterable[str]) -> list[str]:
     """Which of these files of benchmarks/results no script in benchmarks/ writes."""
     scripts = (path.read_text() for path in (ROOT / "benchmarks").rglob("*.py"))
-    found = re.findall(r'\b(?:save|write)\(\s*"(\w+)"|/ f"(\w+-)\{', "".join(scripts))
+    found = re.findall(r'\b(?:save|write|finish)\(\s*"(\w+)"|/ f"(\w+-)\{', "".join(scripts))
     written = "|".join(name or f"{begin}.+" for name, begin in found)
     return [name for name in names if not re.fullmatch(rf"(?:{written})\.(?:json|md)", name)]
 

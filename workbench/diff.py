@@ -61,7 +61,8 @@ def diff(first: Path, second: Path) -> int:
         except InputError:
             raise
         except Exception as error:  # damaged: `opened` would name the second file in any case
-            raise _not_written(f"{first} {second}", error) from None
+            allowed = f"must be written by --output ({damage(error)})"
+            raise InputError("diff", f"{first} {second}", allowed) from None
     if found is None:
         seen = f" and after {counted(len(common), 'step')} in between" if common else ""
         print(f"equal at the end{seen}:\n  {a.record['state_hash']}")
@@ -70,11 +71,6 @@ def diff(first: Path, second: Path) -> int:
     if not common and not (a.is_checkpoint or b.is_checkpoint):
         print("make both runs with --hash-every 1 to find the first step that differs")
     return WRONG
-
-
-def _not_written(files: str, error: Exception) -> InputError:
-    """The error for files that lack what --output writes."""
-    return InputError("diff", files, f"must be written by --output ({damage(error)})")
 
 
 def _run(path: Path, file: Any) -> Run:

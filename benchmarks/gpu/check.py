@@ -360,7 +360,8 @@ def run_together(batch: list[Step], run: Runner, left: float) -> list[Done]:
 
 def execute(command: list[str], limit_s: float) -> Done:
     """Run a command in the project's folder; at the time limit its process group is killed."""
-    environment = os.environ | {"PYTHONPATH": with_root(os.environ.get("PYTHONPATH"))}
+    places = filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(places)}
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     try:
         process = subprocess.Popen(
@@ -375,11 +376,6 @@ def execute(command: list[str], limit_s: float) -> Done:
         os.killpg(process.pid, signal.SIGKILL)
         stdout, stderr = process.communicate()
         return Done(None, stdout, stderr)
-
-
-def with_root(path: str | None) -> str:
-    """A PYTHONPATH, with this project before what is there."""
-    return os.pathsep.join([str(ROOT), *([path] if path else [])])
 
 
 def sanitizer_program() -> str | None:
