@@ -108,13 +108,9 @@ def _checkpoint(options: argparse.Namespace, runtime: list[str]) -> int:
 
 def add_verify(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps verify`."""
-    parser = command_parser(
-        commands,
-        "verify",
-        "whether every app, driver and decomposition gives the same bits; exit status 1 if not",
-        "example: miniapps verify jacobi2d stencil3d",
-        _verify,
-    )
+    help = "whether every app, driver and decomposition gives the same bits; exit status 1 if not"
+    example = "example: miniapps verify jacobi2d stencil3d"
+    parser = command_parser(commands, "verify", help, example, _verify)
     parser.set_defaults(starts_runs=True)
     parser.add_argument("apps", nargs="*", metavar="APP", help="default: all")
     parser.add_argument("--full", action="store_true", help="every balancer with every --time-tile")
@@ -181,13 +177,9 @@ def add_selftest(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps selftest`."""
     from miniapps.workbench.selftest.drawn import part_or_number
 
-    parser = command_parser(
-        commands,
-        "selftest",
-        "make known mistakes in the program, one at a time; exit status 1 if one is not caught",
-        "example: miniapps selftest pic",
-        _selftest,
-    )
+    help = "make known mistakes in the program, one at a time; exit status 1 if one is not caught"
+    example = "example: miniapps selftest pic"
+    parser = command_parser(commands, "selftest", help, example, _selftest)
     parser.set_defaults(starts_runs=True)
     parser.add_argument("apps", nargs="*", metavar="APP", help="default: all")
     help = "only under this driver; repeatable"
@@ -229,13 +221,8 @@ def _selftest(options: argparse.Namespace, runtime: list[str]) -> int:
 
 def add_study(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps study`."""
-    parser = command_parser(
-        commands,
-        "study",
-        "measure how an app scales: repeated runs and a report",
-        "",
-        None,
-    )
+    help = "measure how an app scales: repeated runs and a report"
+    parser = command_parser(commands, "study", help, "", None)
     if arguments[:1] == ["study"]:
         from miniapps.workbench.study import command
 
@@ -276,13 +263,8 @@ def add_reproduce(commands: Any, arguments: Sequence[str]) -> None:
 
 def add_doctor(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps doctor`."""
-    command_parser(
-        commands,
-        "doctor",
-        "what is installed, what works, what each missing thing costs",
-        "example: miniapps doctor",
-        _doctor,
-    )
+    help = "what is installed, what works, what each missing thing costs"
+    command_parser(commands, "doctor", help, "example: miniapps doctor", _doctor)
 
 
 def _doctor(options: argparse.Namespace, runtime: list[str]) -> int:
@@ -371,13 +353,9 @@ def _replay(options: argparse.Namespace, runtime: list[str]) -> int:
 
 def add_demo(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps demo`."""
-    parser = command_parser(
-        commands,
-        "demo",
-        "apps under every driver, and a load that is balanced, in about a minute",
-        "example: miniapps demo --folder demo",
-        _demo,
-    )
+    help = "apps under every driver, and a load that is balanced, in about a minute"
+    example = "example: miniapps demo --folder demo"
+    parser = command_parser(commands, "demo", help, example, _demo)
     parser.set_defaults(starts_runs=True)
     parser.add_argument("--folder", type=Path, default=Path("demo"), help="default: demo")
 

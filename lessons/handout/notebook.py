@@ -15,33 +15,14 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from miniapps import lessons
 
 RUNTIME = "mpi4py"
-INTRODUCTION = """# Lessons in parallel Python
-
-In a hosted notebook, upload `student-package.zip` beside this notebook, and run the next cell: it
-installs what is missing. Then read a lesson, complete its program in the cell below it, and run the
-cell: it checks the program on 1 to 4 processes, as `miniapps lesson check` does, and says what is
-wrong. `!miniapps lesson hint ring` in a cell gives a hint, `hint ring 2` and `hint ring 3` better
-ones.
-"""
-SETUP = '''import shutil
-from pathlib import Path
-
-from IPython.core.magic import register_cell_magic
-
-if shutil.which("miniapps") is None:
-    %pip install --quiet student-package.zip
-
-
-@register_cell_magic
-def check(name, program):
-    """Write a cell to a file, and check it as the program of a lesson."""
-    Path(f"{name}.py").write_text(program)
-    !miniapps lesson check {name}.py'''
+HERE = Path(__file__).parent
 
 
 def notebook() -> Any:
     """The notebook: a page and a cell for each lesson."""
-    cells = [new_markdown_cell(INTRODUCTION, id="introduction"), new_code_cell(SETUP, id="setup")]
+    introduction = (HERE / "notebook.md").read_text(encoding="utf-8")
+    setup = (HERE / "notebook_setup.ipy").read_text(encoding="utf-8").rstrip()
+    cells = [new_markdown_cell(introduction, id="introduction"), new_code_cell(setup, id="setup")]
     for name in lessons.names():
         lesson = lessons.load(name)
         if RUNTIME not in lesson.runtimes:
