@@ -99,14 +99,8 @@ def main() -> None:
         rdf.set_title("pair correlation of the melt", fontsize=10)
         rdf.set(xlabel="r [sigma]", ylabel="g(r)")
         rdf.legend()
-        print(
-            "first peak",
-            r[g.argmax()],
-            g.max(),
-            "LAMMPS",
-            theirs_r[theirs_g.argmax()],
-            theirs_g.max(),
-        )
+        print("first peak", r[g.argmax()], g.max())
+        print("LAMMPS", theirs_r[theirs_g.argmax()], theirs_g.max())
         print("largest difference", np.abs(np.interp(r, theirs_r, theirs_g) - g).max())
         run(*GRADIENT, "--output", balanced)
         titles = titled("left and middle", record), titled("right", draw_load(load, balanced))

@@ -178,10 +178,11 @@ def steps(python: str, sanitizer: str | None, cores: int) -> Iterator[Step]:
     pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--require-gpu"]
     miniapps = [python, "-m", "miniapps.workbench.cli", "run"]
     sanitized = {step.name: step for step in _sanitizer_steps(miniapps, sanitizer)}
-    yield Step("first tests", [*pytest, "--maxfail", "3", FIRST_FILE], RUN_S, validate_first_tests)
+    first = [*pytest, "--maxfail", "3", FIRST_FILE]  # all tests run later, and count
+    yield Step("first tests", first, RUN_S, lambda done, _: validate_tests(done, Findings()))
     name = next(iter(WATCHED))
     small = [*miniapps, name, "--preset", SMALL, *WATCHED[name].split(), "--device", "gpu"]
-    yield Step("first run", [*small, "--json", "-"], RUN_S, validate_first_run)
+    yield Step("first run", [*small, "--json", "-"], RUN_S, lambda done, _: wrong_with(done, "gpu"))
     yield sanitized.pop(f"memcheck {name}")
     yield Step("tests", [*pytest, *in_parallel(cores), "tests/gpu"], TESTS_S, validate_tests)
     left = {step.name: step for step in _large_runs(miniapps, cores)} | sanitized
@@ -254,16 +255,6 @@ def validate_tests(done: Done, findings: Findings) -> str | None:
     if done.status == 0 and set(counts) == {"passed"}:
         return None
     return how_ended(done)
-
-
-def validate_first_tests(done: Done, findings: Findings) -> str | None:
-    """The same, without storing the counts: all tests run later."""
-    return validate_tests(done, Findings())
-
-
-def validate_first_run(done: Done, findings: Findings) -> str | None:
-    """An error line unless the run is valid and ran on the GPU; its rate says nothing."""
-    return wrong_with(done, "gpu")
 
 
 def wrong_with(done: Done, device: str) -> str | None:

@@ -13,15 +13,18 @@ import pickle
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from time import perf_counter
 from typing import Any
+from unittest import mock
 
 from benchmarks.common import in_turn, median, run, save
 from miniapps.audit import checks_of
 from miniapps.drivers import outcome, serial
 from miniapps.drivers.audits import Auditor, Witness
 from miniapps.drivers.outcome import Outcome
+from miniapps.kernels.state_hash import digest
 from miniapps.workbench.cli import spec_of
 from miniapps.workbench.run.progress_file import NoProgressFile
 
@@ -66,20 +69,18 @@ def audited(line: str) -> dict[str, float]:
         (Witness, "answered", "messages"),
         (outcome, "differences", "state hash"),
     ]
-    before = [getattr(owner, name) for owner, name, _ in replaced]
-    for (owner, name, what), function in zip(replaced, before, strict=True):
-        setattr(owner, name, times.of(what, function))
-    try:
+    with ExitStack() as stack:
+        for owner, name, what in replaced:
+            timed = times.of(what, getattr(owner, name))
+            stack.enter_context(mock.patch.object(owner, name, timed))
         job = spec.job()
         serial.run(job, lambda found: outcomes.append(found) or 0, NoProgressFile())
-    finally:
-        for (owner, name, _), function in zip(replaced, before, strict=True):
-            setattr(owner, name, function)
     (found,) = outcomes
     assert found.audit is not None
     run = spec.module, spec.prepared, spec.layout, found.audit, found.audits
     steps = spec.warmup + spec.steps, found.steps_done
-    checks = times.of("checks", checks_of)(*run, *steps, found.measures)
+    state_hash = digest(found.words)
+    checks = times.of("checks", checks_of)(*run, *steps, found.measures, state_hash)
     assert all(check.ok for check in checks), checks
     seconds = dict(times.seconds)
     return {

@@ -14,13 +14,14 @@ Results of other cases stay as they are.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections import Counter
-from multiprocessing import Pipe, Process
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from random import Random
 from time import process_time
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -95,11 +96,8 @@ def share(line: str) -> dict[str, float]:
         if runner.stepper.step >= job.warmup:
             timed(runner)
 
-    Runner.begin, Runner.end = begun, ended  # type: ignore[method-assign, assignment]
-    try:
+    with mock.patch.multiple(Runner, begin=begun, end=ended):
         serial.run(job, lambda found: 0, NoProgressFile())
-    finally:
-        Runner.begin, Runner.end = begin, end  # type: ignore[method-assign]
     rounds = ends[-1] - ends[0] - spent[0]
     return {"rounds_s": rounds, "hashes_s": spent[0], "share": spent[0] / rounds}
 
@@ -138,21 +136,11 @@ def solve(line: str, seed: int | None) -> tuple[bool, str]:
 
 def in_process(line: str, seed: int | None) -> tuple[bool, str] | None:
     """The same, in a process of its own; None if it ends without a result."""
-    read, write = Pipe(duplex=False)
-
-    def work() -> None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        write.send(solve(line, seed))
-
-    process = Process(target=work)
-    process.start()
-    write.close()
-    try:
-        return read.recv()
-    except EOFError:
-        return None
-    finally:
-        process.join()
+    with ProcessPoolExecutor(1, get_context("fork")) as pool:
+        try:
+            return pool.submit(solve, line, seed).result()
+        except Exception:  # what the run has raised, or that its process has ended
+            return None
 
 
 def flipped(line: str) -> Counter[str]:
