@@ -234,12 +234,8 @@ def load_function(path: Path, name: str) -> Callable[..., Any]:
     module = load_program(path)
     found: Any = getattr(module, name, None)
     if not callable(found):
-        own = [key for key, one in vars(module).items() if is_of(one, module)]
+        called = [(key, one) for key, one in vars(module).items() if callable(one)]
+        own = [key for key, one in called if getattr(one, "__module__", "") == module.__name__]
         instead = f"; it defines {', '.join(own) or 'nothing'}"
         raise RunError(f"line 1: the program defines no {name}, which the check calls{instead}")
     return found
-
-
-def is_of(one: Any, module: ModuleType) -> bool:
-    """Whether a function or class is defined in a module, rather than imported by it."""
-    return callable(one) and getattr(one, "__module__", "") == module.__name__

@@ -103,7 +103,8 @@ def verify(asked: list[str], full: bool, device: str = "cpu") -> int:
             (str(case) if where == device else f"{case}, on the {where}", case.smaller, found)
             for (_, case, where), found in mine
         ]
-        for shown, smaller, found in (*rows, *resumed(app, device)):
+        rows += [(shown, False, found) for shown, found in resumed(app, device)]
+        for shown, smaller, found in rows:
             state, result = described(found)
             right = expected.setdefault(smaller, state)
             if result == "ok" and state != right:
@@ -159,10 +160,8 @@ def on_device(cases: Iterable[Case], device: str) -> Iterator[tuple[Case, str]]:
     yield from ((case, device) for case in every)
 
 
-def resumed(app: str, device: str) -> Iterator[tuple[str, bool, batch.Result]]:
+def resumed(app: str, device: str) -> Iterator[tuple[str, batch.Result]]:
     """A run that writes a checkpoint, and one that goes on from it: in words, and its result.
-
-    The second of three values is whether it has the smaller problem, as no such run has.
 
     Nothing if the app does not offer checkpoints.
     """
@@ -172,14 +171,11 @@ def resumed(app: str, device: str) -> Iterator[tuple[str, bool, batch.Result]]:
     with scratch_folder() as folder:
         file, usual = folder / "c.h5", spec_of(app, two, "tiny", device=device)
         half = (usual.warmup + usual.steps) // 2 + 1  # one checkpoint, half way
-        yield (
-            f"{two}, with a checkpoint",
-            False,
-            batch.solve(replace(usual, checkpoint=file, checkpoint_every=half)),
-        )
+        before = replace(usual, checkpoint=file, checkpoint_every=half)
+        yield f"{two}, with a checkpoint", batch.solve(before)
         if file.exists():
             after = replace(spec_of(app, three, "tiny", device=device), resume=file)
-            yield f"{three}, from that checkpoint", False, batch.solve(after)
+            yield f"{three}, from that checkpoint", batch.solve(after)
 
 
 def described(found: batch.Result) -> tuple[str, str]:

@@ -17,10 +17,7 @@ from pathlib import Path
 from benchmarks.common import MINIAPPS
 
 SKIPPED, COUNTED = 150, 40  # launches
-SECTIONS = (
-    *("SpeedOfLight", "Occupancy", "LaunchStats", "WarpStateStats"),
-    "MemoryWorkloadAnalysis",
-)
+SECTIONS = "SpeedOfLight", "Occupancy", "LaunchStats", "WarpStateStats", "MemoryWorkloadAnalysis"
 RUNS = {
     "stencil3d": "stencil3d --size 512x512x512 --time-tile 1 --steps 200 --warmup 2",
     "leanmd, float32": "leanmd --lattice 60x60x60 --dtype float32 --steps 60 --warmup 2",

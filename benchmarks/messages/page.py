@@ -9,12 +9,11 @@ number that is not in a table. Which benchmark has measured what is in `TABLES`.
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from benchmarks.common import RESULTS, ROOT, table
+from benchmarks.common import ROOT, earlier, table
 
 PAGE = ROOT / "docs/messages.md"
 NONE = "-"
@@ -159,10 +158,9 @@ TABLES: tuple[tuple[str, list[str], Callable[[Mapping[str, Any]], str]], ...] = 
 def page(text: str) -> str:
     """The page with the tables that the results give. Raises ValueError if it lacks one."""
     for name, columns, made in TABLES:
-        file = RESULTS / f"{name}.json"
-        new = table(columns, [["not measured yet", *[NONE] * (len(columns) - 1)]])
-        if file.exists():
-            new = made(json.loads(file.read_text())["results"])
+        none = table(columns, [["not measured yet", *[NONE] * (len(columns) - 1)]])
+        results = earlier(name)
+        new = made(results) if results else none
         head = re.escape(f"| {' | '.join(columns)} |\n")
         text, count = re.subn(f"{head}(?:\\|.*\n)*", lambda _, new=new: new, text)
         if count != 1:

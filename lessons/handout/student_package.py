@@ -49,12 +49,8 @@ def files() -> Iterator[tuple[str, Path]]:
         for path in sorted((ROOT / package).rglob("*")):
             place = path.relative_to(ROOT)
             if path.is_file() and not LEFT_OUT & {*place.parts}:
-                yield str(student_name(place)), path
-
-
-def student_name(path: Path) -> Path:
-    """The name that a file has there; of a difference from a right program, the wrong program."""
-    return path.with_suffix(".py") if path.suffix == SUFFIX else path
+                # Of a difference from a right program students get the wrong program.
+                yield str(place.with_suffix(".py") if path.suffix == SUFFIX else place), path
 
 
 def placed(name: str) -> str:
