@@ -158,7 +158,8 @@ PIC, STRONG, WEAK = "ESPM2: PIC", "ESPM2: Jacobi2D, strong", "ESPM2: Jacobi2D, w
 GPU, LEANMD = "H200: over-decomposition", "CharmPy: LeanMD, 51 million atoms"
 ROWS = {PIC: pic, STRONG: jacobi_strong, WEAK: jacobi_weak, GPU: gpu_odf, LEANMD: leanmd}
 FREE: dict[str, tuple[str, ...]] = {PIC: ("kernel.pic.particles",), STRONG: (CELLS, PER_STEP)}
+FILE = Path(__file__).with_suffix(".toml")
 TABLES = tuple(
     Published(**table, free=FREE.get(table["title"], ()))
-    for table in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))["tables"]
+    for table in tomllib.loads(FILE.read_text(encoding="utf-8"))["tables"]
 )
