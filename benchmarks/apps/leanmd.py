@@ -31,10 +31,7 @@ from miniapps.workbench.reproduce.peers import LISTS, lammps
 
 TRIALS = 5
 LONG = 1000  # steps of the part *single*
-PRECISIONS: dict[str, list[object]] = {
-    "float64": [],
-    "float32": ["--dtype", "float32"],
-}
+PRECISIONS: dict[str, list[object]] = {"float64": [], "float32": ["--dtype", "float32"]}
 MELTS = {20: 200, 40: 40}  # lattice cells along each axis: steps
 WARMUP = 20
 PAPER: list[object] = ["leanmd", "--preset", "paper", "--steps", 100, "--warmup", 20]
