@@ -55,7 +55,7 @@ def failed(problem: LeanmdProblem, seed: int = 1, steps: int = STEPS) -> set[str
 def strong_kick(patch: MonkeyPatch) -> None:
     """Half a step is 0.5005 steps."""
     right = CPU.kick
-    patch.setattr(CPU, "kick", lambda n, v, f, dt: right(n, v, f, 1.001 * dt))
+    patch.setattr(CPU, "kick", lambda *more: right(*more[:5], 1.001 * more[5], *more[6:]))
 
 
 def long_drift(patch: MonkeyPatch) -> None:

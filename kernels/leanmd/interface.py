@@ -16,7 +16,7 @@ rounded on its own: r^2 = (dx dx + dy dy) + dz dz, i6 = (1 / r^2)^3, and the for
 
 Arrays: ``position`` (3, room) float64: the block's ``count`` atoms first, then ghosts, then `WIDTH`
 empty places at `FAR`. ``velocity`` (3, room) float64. ``force`` (3, room) int64 in `FORCE_UNIT`.
-``flags`` (3,) int64: error flags; `kernels.leanmd.units` describes them and the units.
+``flags`` (4,) int64: error flags; `kernels.leanmd.units` describes them and the units.
 
 Atoms that are neighbours in space are neighbours in memory. `WIDTH` atoms in a row form a
 *cluster*, which has one neighbour list: all atoms within reach of any of its own, as indices
@@ -89,7 +89,7 @@ class Forces(Protocol):
         ``starts`` (n + 1,) int64 and ``neighbors`` uint32; the rest of a last cluster is written,
         too. ``others``: the positions to which the indices in the lists refer. Positions are (3,
         room) float64, or `InQuanta` if the kernels have QUANTA of the precision. ``cutoff`` in
-        sigma. Sets ``flags[CLOSE]``, of (3,) int64, if a pair is closer than `CLOSEST`.
+        sigma. Sets ``flags[CLOSE]``, of (4,) int64, if a pair is closer than `CLOSEST`.
         """
 
 
@@ -139,8 +139,15 @@ class LeanmdKernels(Protocol):
         from there is more than ``allowed2``, or NaN, it is stored in ``flags[STRAY]``.
         """
 
-    def kick(self, count: int, velocity: Array, force: Array, dt: float) -> None:
-        """Advance the velocities by half a time step ``dt``."""
+    def kick(
+        self, count: int, position: Array, velocity: Array, force: Array, origin: Array, dt: float,
+        quantum: float, allowed2: float, flags: Array,
+    ) -> None:  # fmt: skip
+        """Advance the velocities by half a time step.
+
+        On a GPU, store in ``flags[FORESEEN]`` what `kick_and_drift` will store in ``flags[STRAY]``
+        if it gets the same arguments next.
+        """
 
     def sums_of_motion(
         self, count: int, velocity: Array, force: Array, totals: Array, flags: Array

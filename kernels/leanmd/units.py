@@ -29,12 +29,13 @@ OUTSIDE = 3 << 29  # the same in position quanta, of which atoms have fewer than
 ROUNDING = 1e-9  # sigma; added to the reach of lists when bins are searched
 FASTEST = 1000.0  # sigma / tau; the squares of higher velocities would overflow their sum
 
-# Kernels report errors in an array of error flags, (3,) int64, by index. The block reads it once
+# Kernels report errors in an array of error flags, (4,) int64, by index. The block reads it once
 # per step, so that the host does not wait for the GPU at every kernel.
 STRAY = 0  # the largest squared distance from the origin, as bits of a float64, if not allowed
 CLOSE = (
     1  # the closest pair, if closer than `CLOSEST`: 2^32 (r^2 in `CLOSE_UNIT`) + index of an atom
 )
 FAST = 2  # the first atom that is faster than `FASTEST`
-NO_ERROR = (0, (1 << 63) - 1, (1 << 63) - 1)
+FORESEEN = 3  # what `STRAY` will be after the next drift, foreseen on a GPU by the kick before it
+NO_ERROR = (0, (1 << 63) - 1, (1 << 63) - 1, 0)
 CLOSE_UNIT = 2.0**-32  # sigma^2

@@ -25,7 +25,7 @@ class Atoms:
 
     ``rows`` (7, room) float64: positions, velocities and the bits of ids; ``position`` and
     ``velocity`` are views of it. ``force`` (3, room) int64, ``origin`` (3, room) float64 and
-    ``error_flags`` (3,) int64, see `kernels.leanmd.units`. All are on the device.
+    ``error_flags`` (4,) int64, see `kernels.leanmd.units`. All are on the device.
     """
 
     rows: Any
@@ -60,12 +60,27 @@ class Atoms:
         for name, first in offsets.items():
             into = self.position if name == "ghosts" else getattr(self, name)
             self.kernels.place(into, first, [self.device.arriving(state[name])])
-        self.error_flags = arrived(self.device, state["error_flags"])
+        self._watch(arrived(self.device, state["error_flags"]))
         self.end_here(state["total"])
 
     def clear_error_flags(self) -> None:
         """Clear all error flags."""
-        self.error_flags = self.device.to_device(np.array(NO_ERROR))
+        self._watch(self.device.to_device(np.array(NO_ERROR)))
+
+    def _watch(self, error_flags: Any) -> None:
+        """Use these error flags from now on."""
+        self.error_flags, self.copy = error_flags, self.device.host_copy(error_flags)
+        self.is_shown = False
+
+    def show(self) -> None:
+        """Let the error flags be `seen` later as they are after all kernels launched so far."""
+        if self.copy is not None:
+            self.copy.begin()
+            self.is_shown = True
+
+    def seen(self) -> np.ndarray | None:
+        """The error flags last shown, if they are still in use: never on the CPU."""
+        return np.array(self.copy.get()) if self.copy is not None and self.is_shown else None
 
     # Room ----------------------------------------------------------------------------------------
 

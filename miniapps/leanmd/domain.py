@@ -35,6 +35,7 @@ from miniapps.kernels.leanmd.units import (
     ENERGY_UNIT,
     FAST,
     FASTEST,
+    FORESEEN,
     STRAY,
 )
 from miniapps.leanmd.atoms import ROWS, Atoms, Bins
@@ -110,21 +111,26 @@ class Domain(KernelUser[LeanmdKernels]):
 
     def step(self, count: int) -> Generator[Any, Any, bool]:
         """Make a step of velocity Verlet."""
-        atoms, problem = self.atoms, self.problem
-        self.kernels.kick_and_drift(
-            atoms.count, atoms.position, atoms.velocity, atoms.force, atoms.origin,
-            problem.dt, problem.quantum, self.allowed2, atoms.error_flags,
-        )  # fmt: skip
+        self.kernels.kick_and_drift(*self.motion())
         self.time += count
         yield Pause()
-        anew = yield from self.must_rebuild(self.check_errors(self.time - count))
+        anew = yield from self.must_rebuild(self.farthest(self.time - count))
         if anew:
             yield from self.regroup()
         yield from self.find_forces(anew)
-        self.kernels.kick(atoms.count, atoms.velocity, atoms.force, problem.dt)
-        if problem.is_reported(self.time):
+        self.kernels.kick(*self.motion())
+        self.atoms.show()
+        if self.problem.is_reported(self.time):
             yield from self.report()
         return False
+
+    def motion(self) -> tuple[Any, ...]:
+        """The arguments of the kernels that move atoms."""
+        atoms, problem = self.atoms, self.problem
+        return (
+            atoms.count, atoms.position, atoms.velocity, atoms.force, atoms.origin,
+            problem.dt, problem.quantum, self.allowed2, atoms.error_flags,
+        )  # fmt: skip
 
     def setup(self) -> Generator[Any, Any, None]:
         """Give the atoms velocities and find the first forces."""
@@ -174,19 +180,33 @@ class Domain(KernelUser[LeanmdKernels]):
         factor = math.sqrt(wanted / (wide(resting, 0) * ENERGY_UNIT))
         self.kernels.adjust(atoms.count, atoms.velocity, np.zeros(3), factor)
 
-    def check_errors(self, step: int) -> float:
-        """Check the error flags set since atoms last changed domain.
+    def farthest(self, step: int) -> float:
+        """The square of the longest distance that an atom has moved since it changed domain.
 
-        Returns the square of the longest distance that an atom has moved since then, or 0 if none
-        has moved farther than allowed. ``step``: that of the last forces. Raises Explosion.
+        0 if none has moved farther than allowed. ``step``: that of the last forces. Where the last
+        kick has foreseen it, the drift of this step need not have ended. Raises StepError if it was
+        foreseen wrongly in the step before, or for an error flag.
+        """
+        flags = self.atoms.seen()
+        if flags is None:
+            flags, known = self.device.to_host(self.atoms.error_flags), STRAY
+        elif flags[STRAY]:
+            raise StepError(f"step {step}: an atom moved farther than foreseen, so lists are old")
+        else:
+            known = FORESEEN
+        self.check_errors(step, flags)
+        return float(flags[known : known + 1].view(np.float64)[0])
+
+    def check_errors(self, step: int, flags: np.ndarray) -> None:
+        """Raise Explosion for an error flag set since atoms last changed domain.
+
+        ``step``: that of the last forces.
         """
         atoms = self.atoms
-        flags = self.device.to_host(atoms.error_flags)
         if flags[CLOSE] >> 32 < CLOSEST**2 / CLOSE_UNIT:
             raise_too_close(step, atoms.ids, int(flags[CLOSE]))
         if flags[FAST] < atoms.count:
             self._complain(int(flags[FAST]), f"is faster than {FASTEST:g}")
-        return float(flags[STRAY : STRAY + 1].view(np.float64)[0])
 
     def must_rebuild(self, farthest: float) -> Generator[Any, Any, bool]:
         """Whether atoms must change domain: the interval is over, or one has used up the skin."""
@@ -256,7 +276,7 @@ class Domain(KernelUser[LeanmdKernels]):
         totals = self.device.to_device(np.zeros(TOTALS, np.int64))
         moving = atoms.count, atoms.velocity, atoms.force
         self.kernels.sums_of_motion(*moving, totals, atoms.error_flags)
-        self.check_errors(self.time)
+        self.check_errors(self.time, self.device.to_host(atoms.error_flags))
         totals = self.device.to_host(totals)
         totals[14] = atoms.count
         return totals

@@ -118,7 +118,7 @@ def drift_too_far_along_z(right: Any) -> Any:
 def second_kick_left_out(right: Any) -> Any:
     """The second half of the kick does not happen."""
 
-    def kick(count: int, velocity: Any, force: Any, dt: float) -> None:
+    def kick(*motion: Any) -> None:
         return None
 
     return kick
@@ -128,8 +128,8 @@ def second_kick_left_out(right: Any) -> Any:
 def swapped_axes(right: Any) -> Any:
     """The second half of the kick takes the forces along x and y for each other."""
 
-    def kick(count: int, velocity: Any, force: Any, dt: float) -> None:
-        right(count, velocity, np.ascontiguousarray(force[[1, 0, 2]]), dt)
+    def kick(count: int, position: Any, velocity: Any, force: Any, *more: Any) -> None:
+        right(count, position, velocity, np.ascontiguousarray(force[[1, 0, 2]]), *more)
 
     return kick
 

@@ -6,7 +6,8 @@ import dataclasses
 import math
 import pickle
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -14,15 +15,16 @@ import support
 from placed_atoms import Placed
 
 from miniapps import apps, kernels
-from miniapps.contract import checked_message
+from miniapps.contract import StepError, checked_message
 from miniapps.devices import backend as device
 from miniapps.devices.backend import Device
 from miniapps.devices.cuda import streams
+from miniapps.devices.cuda.memory import PinnedCopy
 from miniapps.devices.cuda.primitives import CHUNK, SCANNERS, scan
 from miniapps.drivers.engine import Engine
 from miniapps.kernels.leanmd.gpu import pairs as gpu_pairs
 from miniapps.kernels.leanmd.gpu.neighbours import _tidy_bins
-from miniapps.kernels.leanmd.units import CLOSE, FAR, FAST, FASTEST, NO_ERROR, STRAY
+from miniapps.kernels.leanmd.units import CLOSE, FAR, FAST, FASTEST, FORESEEN, NO_ERROR, STRAY
 from miniapps.leanmd import plain
 from miniapps.leanmd.atoms import Atoms, Bins, Lists
 from miniapps.leanmd.domain import Explosion
@@ -236,10 +238,43 @@ def test_kick_and_drift(count: int) -> None:
         for module, there in both():
             rows, flags = on(there, position, velocity, force, origin), no_error(there)
             module.kick_and_drift(count, *rows, 0.005, 2.0**-44, 0.05, flags)
-            module.kick(count, rows[1], rows[2], 0.004)
-            results.append([there.to_host(a).copy() for a in (*rows, flags)])
+            found = there.to_host(flags).copy()
+            module.kick(count, *rows, 0.004, 2.0**-44, 0.05, flags)
+            results.append([*(there.to_host(a).copy() for a in rows), found])
         assert all(support.same_bits(a, b) for a, b in zip(*results, strict=True))
         assert count < 65 or (results[0][-1][STRAY] > 0 and (results[0][0] != position).any())
+
+
+@pytest.mark.parametrize("lost", [0.0, math.nan, -math.nan, math.inf])
+@pytest.mark.parametrize("count", COUNTS)
+def test_a_kick_foresees_the_next_drift(count: int, lost: float) -> None:
+    """Catches a foreseen distance of another position, atom or bit; and work on the CPU for it."""
+    for seed in range(4):
+        position, velocity, force = moving(count, seed)
+        velocity[2, min(count, 3)] += lost
+        origin = position + np.random.default_rng(seed).normal(0, 0.1, position.shape)
+        for module, there in both():
+            flags = no_error(there)
+            motion = *on(there, position, velocity, force, origin), 0.005, 2.0**-44, 0.05, flags
+            with np.errstate(all="ignore"):
+                module.kick(count, *motion)
+                before = there.to_host(flags).tolist()
+                module.kick_and_drift(count, *motion)
+            after = there.to_host(flags).tolist()
+            assert before[:FORESEEN] == list(NO_ERROR[:FORESEEN])
+            assert after[FORESEEN] == before[FORESEEN] == (after[STRAY] if module is GPU else 0)
+            assert count < 65 or after[STRAY] > 0
+
+
+def test_atoms_just_as_far_as_allowed() -> None:
+    """Catches lists that are made anew too early: hashes do not show it."""
+    rows = np.zeros((3, 9))
+    for allowed2, known in ((0.25, 0.0), (math.nextafter(0.25, 0), 0.25)):
+        velocity, (_, there) = np.full((3, 9), [[0.5], [0.0], [0.0]]), both()[1]
+        at = on(there, rows, velocity, rows.astype(np.int64), rows)
+        flags = no_error(there)
+        GPU.kick(1, *at, 1.0, 2.0**-40, allowed2, flags)
+        assert there.to_host(flags).view(np.float64)[FORESEEN] == known
 
 
 @pytest.mark.parametrize("lost", [math.nan, -math.nan, math.inf])
@@ -564,6 +599,117 @@ def test_blocks_migrate() -> None:
         Engine(blocks).round(step, 1)
     assert blocks[0].built == 0  # so lists and ghosts were used again
     assert hash_and_table(blocks) == ran(problem, (1, 1, 1), "cpu", 4)[0]
+
+
+# What is foreseen ---------------------------------------------------------------------------------
+
+STRAYING: dict[str, Any] = HOT | {"rebuild": 9, "thermo": 0}  # an atom uses up the skin before
+
+
+def built_at(problem: LeanmdProblem, grid: tuple[int, ...], name: str) -> list[int]:
+    """After each of some steps, the step at which atoms last changed domain."""
+    blocks = blocks_of(problem, grid, name)
+    engine, found = Engine(blocks).setup(), []
+    for step in range(12):
+        engine.round(step, 1)
+        (built,) = {block.built for block in blocks if block.kind != "compute"}
+        found.append(built)
+    return found
+
+
+@pytest.mark.parametrize("grid", [(1, 1, 1), (2, 1, 2)])
+def test_lists_are_made_in_the_steps_of_the_cpu(grid: tuple[int, ...]) -> None:
+    """Catches lists that are made a step too late or too early; most hashes do not show it."""
+    problem = LeanmdProblem(lattice=(2, 2, 2), **STRAYING)
+    right = built_at(problem, (1, 1, 1), "cpu")
+    assert built_at(problem, grid, "gpu") == right
+    assert len({*right}) > 2 and max(np.diff(sorted({*right}))) < 9
+
+
+def test_a_step_waits_only_for_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a step that waits for its own drift, or for the last step before all have drifted.
+
+    The first step waits for its drift, as no kick was before it; so does one after a migration.
+    """
+    seen: list[str] = []
+
+    def note(owner: Any, name: str) -> None:
+        right = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *a: seen.append(name) or right(*a))
+
+    note(GPU, "kick_and_drift")
+    note(GPU, "kick")
+    note(type(device.get("gpu")), "to_host")
+    note(PinnedCopy, "begin")
+    note(PinnedCopy, "get")
+    problem = LeanmdProblem(lattice=(3, 2, 2), **STRAYING | {"temperature": 1.0})
+    blocks = blocks_of(problem, (2, 1, 1), "gpu")
+    Engine(blocks).setup()
+    rounds = []
+    for step in range(6):
+        if step == 3:
+            blocks = [pickle.loads(pickle.dumps(block)) for block in blocks]
+        seen.clear()
+        Engine(blocks).round(step, 1)
+        rounds.append([*seen])
+    assert blocks[0].built == 0
+    wanted = [["kick_and_drift"] * 2 + [word] * 2 for word in ("to_host", "get", "get")]
+    assert rounds == [[*words, *["kick", "begin"] * 2] for words in wanted * 2]
+
+
+Wrong: TypeAlias = "Callable[[list[Any], pytest.MonkeyPatch], None]"
+
+
+def nothing_foreseen(blocks: list[Any], patch: pytest.MonkeyPatch) -> None:
+    """The kick says nothing."""
+    right, unread = GPU.kick, no_error(device.get("gpu"))
+    patch.setattr(GPU, "kick", lambda *motion: right(*motion[:-1], unread))
+
+
+def copied_before_the_kick(blocks: list[Any], patch: pytest.MonkeyPatch) -> None:
+    """The flags are copied before the kick sets them."""
+    right, show = GPU.kick, Atoms.show
+
+    def kick(count: int, position: Any, *motion: Any) -> None:
+        (atoms,) = (block.atoms for block in blocks if block.atoms.position is position)
+        show(atoms)
+        right(count, position, *motion)
+
+    patch.setattr(GPU, "kick", kick)
+    patch.setattr(Atoms, "show", lambda atoms: None)
+
+
+def flags_of_the_step_before(blocks: list[Any], patch: pytest.MonkeyPatch) -> None:
+    """The flags are those that were read a step earlier."""
+    right = Atoms.seen
+    kept: dict[int, list[Any]] = {id(block.atoms): [] for block in blocks}
+
+    def seen(atoms: Atoms) -> Any:
+        kept[id(atoms)].append(right(atoms))
+        return kept[id(atoms)][-2:][0]
+
+    patch.setattr(Atoms, "seen", seen)
+
+
+WRONG: list[Wrong] = [nothing_foreseen, copied_before_the_kick, flags_of_the_step_before]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_foresight_is_noticed(wrong: Wrong, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches lists that are used too long, unless forces happen to be the same."""
+    blocks = blocks_of(LeanmdProblem(lattice=(2, 2, 2), **STRAYING), (2, 1, 1), "gpu")
+    wrong(blocks, monkeypatch)
+    engine = Engine(blocks).setup()
+    with pytest.raises(StepError, match=r"step \d+: an atom moved farther than foreseen"):
+        for step in range(9):
+            engine.round(step, 1)
+
+
+def test_a_cpu_foresees_nothing() -> None:
+    """Catches copies where no kernel runs behind the host."""
+    (block,) = blocks_of(LeanmdProblem(lattice=(2, 2, 2), **HOT), (1, 1, 1), "cpu")
+    Engine([block]).setup().round(0, 1)
+    assert block.atoms.seen() is None and not block.atoms.is_shown
 
 
 def sent_by(there: Device, module: Any, position: np.ndarray, count: int, height: int = 4) -> Any:

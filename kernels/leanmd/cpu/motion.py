@@ -48,9 +48,9 @@ def kick_and_drift(count, position, velocity, force, origin, dt, quantum, allowe
         flags[STRAY] = max(flags[STRAY], int64(farthest & uint64((1 << 63) - 1)))
 
 
-@njit(void(int64, ROWS, WHOLE, float64), cache=True, **DISTINCT)
-def kick(count, velocity, force, dt):
-    """One vectorised pass over the atoms per axis."""
+@njit(void(int64, ROWS, ROWS, WHOLE, ROWS, float64, float64, float64, INTS), cache=True, **DISTINCT)
+def kick(count, position, velocity, force, origin, dt, quantum, allowed2, flags):
+    """One vectorised pass over the atoms per axis; nothing is foreseen."""
     half = 0.5 * dt * FORCE_UNIT
     for axis in range(3):
         v, f = velocity[axis], force[axis]

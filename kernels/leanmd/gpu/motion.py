@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from miniapps.devices.backend import Array
-from miniapps.devices.cuda.compiler import bits, cuda, fma, kernel, mul, ported
+from miniapps.devices.cuda.compiler import bits, cuda, fma, inlined, kernel, mul, ported
 from miniapps.devices.cuda.primitives import FEW_THREADS, launch
 from miniapps.kernels.leanmd.gpu.arrays import triple
 from miniapps.kernels.leanmd.gpu.interactions import SUMMING
@@ -14,6 +14,7 @@ from miniapps.kernels.leanmd.units import (
     FAST,
     FASTEST,
     FORCE_UNIT,
+    FORESEEN,
     STRAY,
 )
 from miniapps.kernels.state_hash.cpu import mix
@@ -22,10 +23,27 @@ NOT_NEGATIVE = (1 << 63) - 1  # all bits but the sign
 _mix = ported(mix)
 
 
-@kernel(
+MOTION = (
     "void(uint32, float64[:, ::1], float64[:, ::1], int64[:, ::1], float64[:, ::1], float64,"
     "float64, float64, float64, int64[::1])"
 )
+
+
+@inlined
+def _drifted(speed, pull, half, place, dt, magic):  # type: ignore[no-untyped-def]
+    """Return speed and position along an axis after half a kick and a drift."""
+    speed = fma(half, pull, speed)
+    return speed, place + (fma(dt, speed, magic) - magic)
+
+
+@inlined
+def _note(far2, allowed2, flags, flag):  # type: ignore[no-untyped-def]
+    """Store a squared distance that is farther than allowed, or NaN."""
+    if not far2 <= allowed2:
+        cuda.atomic.max(flags, flag, bits(far2) & NOT_NEGATIVE)
+
+
+@kernel(MOTION)
 def _kick_and_drift(  # type: ignore[no-untyped-def]
     count, position, velocity, force, origin, half, dt, magic, allowed2, flags
 ):
@@ -34,13 +52,12 @@ def _kick_and_drift(  # type: ignore[no-untyped-def]
         return
     far2 = 0.0
     for axis in range(3):
-        speed = fma(half, np.float64(force[axis, i]), velocity[axis, i])
-        place = position[axis, i] + (fma(dt, speed, magic) - magic)
+        pull = np.float64(force[axis, i])
+        speed, place = _drifted(velocity[axis, i], pull, half, position[axis, i], dt, magic)
         velocity[axis, i], position[axis, i] = speed, place
         apart = place - origin[axis, i]
         far2 = far2 + mul(apart, apart)
-    if not far2 <= allowed2:
-        cuda.atomic.max(flags, STRAY, bits(far2) & NOT_NEGATIVE)
+    _note(far2, allowed2, flags, STRAY)
 
 
 def kick_and_drift(
@@ -55,20 +72,34 @@ def kick_and_drift(
         )  # fmt: skip
 
 
-@kernel("void(uint32, float64[:, ::1], int64[:, ::1], float64)")
-def _kick(count, velocity, force, half):  # type: ignore[no-untyped-def]
+@kernel(MOTION)
+def _kick(  # type: ignore[no-untyped-def]
+    count, position, velocity, force, origin, half, dt, magic, allowed2, flags
+):
     i = np.uint64(cuda.grid(1))
-    if i < count:
-        for axis in range(3):
-            velocity[axis, i] = fma(half, np.float64(force[axis, i]), velocity[axis, i])
+    if i >= count:
+        return
+    far2 = 0.0
+    for axis in range(3):
+        pull = np.float64(force[axis, i])
+        speed = fma(half, pull, velocity[axis, i])
+        velocity[axis, i] = speed
+        _, place = _drifted(speed, pull, half, position[axis, i], dt, magic)
+        apart = place - origin[axis, i]
+        far2 = far2 + mul(apart, apart)
+    _note(far2, allowed2, flags, FORESEEN)
 
 
-def kick(count: int, velocity: Array, force: Array, dt: float) -> None:
-    """Launch one thread per atom."""
+def kick(
+    count: int, position: Array, velocity: Array, force: Array, origin: Array, dt: float,
+    quantum: float, allowed2: float, flags: Array,
+) -> None:  # fmt: skip
+    """Launch one thread per atom; positions and origins cost 48 bytes more per atom."""
     if count:
-        _kick[launch(count, velocity.stream, FEW_THREADS)](
-            count, velocity, force, 0.5 * dt * FORCE_UNIT
-        )
+        _kick[launch(count, position.stream, FEW_THREADS)](
+            count, position, velocity, force, origin, 0.5 * dt * FORCE_UNIT, dt,
+            1.5 * 2.0**52 * quantum, allowed2, flags,
+        )  # fmt: skip
 
 
 @kernel("void(uint32, float64[:, ::1], int64[:, ::1], int64[::1], int64[::1])")
