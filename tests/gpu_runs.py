@@ -19,6 +19,10 @@ ATOMS = (  # atoms on a block's border leave it in the first step, others feel t
     "leanmd --lattice 4x2x2 --density 0.5 --cutoff 1.5 --skin 0.3 --temperature 9 --rebuild 1 "
     "--steps 2 --warmup 0"
 )
+STRAYING = (  # an atom uses up the skin in the fifth step, before it is time for new lists
+    "leanmd --lattice 4x2x2 --density 0.5 --cutoff 1.5 --skin 0.3 --temperature 9 --rebuild 9 "
+    "--steps 6 --warmup 0"
+)
 PAIRS = (
     "leanmd --decomposition pairs --cells 3x3x3 --per-cell 1 --cutoff 1.3 --skin 0.2 --dt 0.01 "
     "--temperature 6 --thermo 1 --rebuild 9 --steps 2 --warmup 0"
@@ -32,6 +36,7 @@ REFINED = (
 AWARE = "--driver mpi -n 2 --gpu-aware on"
 ON_PES = "--driver charm -n 2"
 ROTATE = f"{ON_PES} --balancer Rotate --lb-period 1"
+SELDOM = f"{ON_PES} --balancer Rotate --lb-period 3"
 STAGED = "--gpu-ipc off"
 
 
@@ -76,10 +81,12 @@ RUNS = [
     Run(PARTICLES, f"{ON_PES} --odf 2"),
     Run(PARTICLES, f"{ROTATE} --odf 2", 12),
     Run(BUNCHED, "--driver file -n 2"),
-    Run(BUNCHED, "--driver charm -n 2 --balancer Rotate --lb-period 3 --odf 2", 4),
+    Run(BUNCHED, f"{SELDOM} --odf 2", 4),
     Run(ATOMS, AWARE),
     Run(ATOMS, f"{ON_PES} --odf 2"),
     Run(ATOMS, f"{ROTATE} --odf 2", 4),
+    Run(STRAYING, "--driver file -n 2"),
+    Run(STRAYING, f"{SELDOM} --odf 2", 4),
     Run(PAIRS, ROTATE, 14 * 27 + 27),
     Run(f"{SOLVED} --pipelined", AWARE),
     Run(f"{SOLVED} --preconditioner sgs", f"{ROTATE} --odf 2 {STAGED}", 12),

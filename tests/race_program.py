@@ -197,6 +197,9 @@ WAITS = {
     "counts on the host": Wait(
         memory.PinnedCopy.get, "streams.reached_already(self.copied)", "pic", "by reference"
     ),
+    "flags on the host": Wait(
+        memory.PinnedCopy.get, "streams.reached_already(self.copied)", "leanmd", "by reference"
+    ),
     "positions of pairs": Wait(
         pairs._wait_for_arrays, "streams.wait_for(ready, stream)", "pairs", "by reference"
     ),

@@ -184,25 +184,23 @@ class Domain(KernelUser[LeanmdKernels]):
         """The square of the longest distance that an atom has moved since it changed domain.
 
         0 if none has moved farther than allowed. ``step``: that of the last forces. Where the last
-        kick has foreseen it, the drift of this step need not have ended. Raises StepError if it was
-        foreseen wrongly in the step before, or for an error flag.
+        kick has foreseen it, the drift of this step need not have ended. Raises as `check_errors`.
         """
-        flags = self.atoms.seen()
+        flags, known = self.atoms.seen(), FORESEEN
         if flags is None:
             flags, known = self.device.to_host(self.atoms.error_flags), STRAY
-        elif flags[STRAY]:
-            raise StepError(f"step {step}: an atom moved farther than foreseen, so lists are old")
-        else:
-            known = FORESEEN
         self.check_errors(step, flags)
         return float(flags[known : known + 1].view(np.float64)[0])
 
     def check_errors(self, step: int, flags: np.ndarray) -> None:
         """Raise Explosion for an error flag set since atoms last changed domain.
 
-        ``step``: that of the last forces.
+        ``step``: that of the last forces. Raises StepError if the drift before them moved an atom
+        farther than allowed and it was not foreseen: else lists would have been made anew.
         """
         atoms = self.atoms
+        if atoms.is_shown and flags[STRAY]:
+            raise StepError(f"step {step}: an atom moved farther than foreseen, so lists are old")
         if flags[CLOSE] >> 32 < CLOSEST**2 / CLOSE_UNIT:
             raise_too_close(step, atoms.ids, int(flags[CLOSE]))
         if flags[FAST] < atoms.count:

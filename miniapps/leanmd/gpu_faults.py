@@ -87,13 +87,13 @@ def axes_of_the_force_swapped(right: Any) -> Any:
     return edited(right, ("force[axis, i]", "force[2 - axis, i]"))
 
 
-@kernel_fault(f"{MOTION}:_kick", given={"rebuild": 20, "steps": 5})
+@kernel_fault(f"{MOTION}:_kick", given={"rebuild": 20, "temperature": 200.0})
 def stray_atom_not_foreseen(right: Any) -> Any:
     """The kick does not say that the next drift takes an atom too far: lists are kept too long."""
     return edited(right, ("_note(far2, allowed2, flags, FORESEEN)", "pass"))
 
 
-@kernel_fault(f"{MOTION}:_kick", given={"rebuild": 20, "steps": 5})
+@kernel_fault(f"{MOTION}:_kick", given={"rebuild": 20, "temperature": 200.0})
 def present_position_foreseen(right: Any) -> Any:
     """The kick looks how far atoms are, not how far they will be after the drift."""
     return edited(right, ("apart = place -", "apart = position[axis, i] -"))
