@@ -85,9 +85,9 @@ LAUNCHED = (
 )
 
 
-def drawn_case(random: Random, app: str) -> list[str]:
+def drawn_case(random: Random, name: str) -> list[str]:
     """A driver with all blocks in this process, and a grid of blocks; sim migrates them."""
-    case = ["--pe-grid", random.choice(GRIDS[app])]
+    case = ["--pe-grid", random.choice(GRIDS.get(name) or GRIDS[name.partition(",")[0]])]
     if random.random() < 0.5:
         return [*case, "--driver", "serial"]
     seed = random.randrange(1000)
@@ -98,7 +98,7 @@ def any_case(random: Random, name: str) -> list[str]:
     """Such a case, or one of two PEs; charm migrates blocks, too. And temporal blocking."""
     tile = ["--time-tile", random.choice("12")] if name in TILED else []
     if random.random() < 0.6:
-        return [*drawn_case(random, name if name in GRIDS else name.partition(",")[0]), *tile]
+        return [*drawn_case(random, name), *tile]
     if name == "leanmd, pairs":
         return LAUNCHED[-1].split()
     case = random.choice(LAUNCHED)

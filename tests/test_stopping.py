@@ -64,13 +64,13 @@ def test_stopped_anywhere_as_if_never_stopped(
 ) -> None:
     """Catches a stop between a block's round and others', and results without the whole run."""
     words, file, random = RUNS[name].split(), tmp_path / "c.h5", Random(f"stop {name}")
-    app, words = words[0], [*words, *(["--time-tile", TILED[name]] if name in TILED else [])]
+    words = [*words, *(["--time-tile", TILED[name]] if name in TILED else [])]
     begin = ["run", *words, "--checkpoint", file, "--checkpoint-every", 1000]
     whole = record("run", *words, "--warmup", 1)
     ends = [0]
     for _ in range(2):
         monkeypatch.setattr(ProgressFile, "signalled", signalled_after(random.choice((1, 2))))
-        found, line = stopped(*begin, *drawn_case(random, app), "--warmup", 1)
+        found, line = stopped(*begin, *drawn_case(random, name), "--warmup", 1)
         ends.append(found["stopped"]["step"])
         assert found["valid"] and found["stopped"] == {"step": ends[-1], "by": "signal"}
         assert found["steps"] == ends[-1] - max(1, ends[-2])
@@ -79,7 +79,7 @@ def test_stopped_anywhere_as_if_never_stopped(
         assert read_checkpoint("", file).state.step == ends[-1] > ends[-2]
         begin = ["resume", file]
     monkeypatch.setattr(ProgressFile, "signalled", lambda _: False)
-    last = record("resume", file, *drawn_case(random, app))
+    last = record("resume", file, *drawn_case(random, name))
     assert physics(last) == physics(whole) and "stopped" not in last
     assert [past["step"] for past in last["resumed"]] == ends[1:]
 
