@@ -38,6 +38,14 @@ class HostCopy:
         raise NotImplementedError
 
 
+def _again(name: str, shares_queue: bool) -> Device:
+    """Return a device for a block that has migrated."""
+    device = get(name)
+    if shares_queue:
+        device.share_queue()
+    return device
+
+
 class Memory:
     """The arrays of a block. Raises MemoryError if the device has no memory left."""
 
@@ -157,7 +165,10 @@ class Clock:
 
 
 class Device(Memory, Buffers, Clock):
-    """A device as one block uses it. Pickled by its name, so that blocks can migrate."""
+    """A device as one block uses it.
+
+    Pickled by its name, and whether it shares a queue, so that blocks can migrate.
+    """
 
     name = "cpu"
 
@@ -175,7 +186,7 @@ class Device(Memory, Buffers, Clock):
         """Wait until all work that was handed to the device is done."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return get, (self.name,), {"staged_bytes": self.staged_bytes}
+        return _again, (self.name, self.shares_queue), {"staged_bytes": self.staged_bytes}
 
 
 class Backend:

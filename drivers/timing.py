@@ -273,20 +273,21 @@ def answers_to(function: Callable[[list[Any]], list[Any]], tasks: list[Any]) -> 
 def answer_batches(batches: list[tuple[Stepper, Batch]]) -> Iterator[tuple[Stepper, Any]]:
     """Run all batches, one call per function; yields each block's stepper and answer.
 
-    Each block bears an equal share of the time: by marks if all blocks share a queue, else by the
-    host's clock, for functions that wait for their answers.
+    Each block bears a share of the time, by its weight: by marks if all blocks share a queue, else
+    by the host's clock, for functions that wait for their answers.
     """
     functions: dict[Any, list[tuple[Stepper, Batch]]] = {}
     for stepper, batch in batches:
         functions.setdefault(batch.function, []).append((stepper, batch))
     for function, asked in functions.items():
-        queue, share = asked[0][0].block.device, 1.0 / len(asked)
+        queue, whole = asked[0][0].block.device, sum([batch.weight for _, batch in asked])
         before = perf_counter()
         begin = queue.begin() if queue.shares_queue else None
         answers = answers_to(function, [batch.task for _, batch in asked])
         end = queue.mark_after(begin) if queue.shares_queue else None
         seconds = perf_counter() - before
-        for (stepper, _), answer in zip(asked, answers, strict=True):
+        for (stepper, batch), answer in zip(asked, answers, strict=True):
+            share = batch.weight / whole
             if end is None:
                 stepper.batched_s += share * seconds
             else:

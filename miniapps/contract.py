@@ -139,11 +139,13 @@ class Batch(NamedTuple):
     order. On a GPU the driver collects the tasks of all blocks of its process and calls each
     function once, when no block can continue without an answer. On the CPU the block is answered at
     once, by ``function([task])[0]``. An answer that is an Exception is raised in the block that
-    asked, at its ``yield``.
+    asked, at its ``yield``. ``weight``: how much of the function's time counts as the block's,
+    relative to the other blocks.
     """
 
     function: Callable[[list[Any]], list[Any]]
     task: Any
+    weight: float = 1.0
 
 
 class Exchange:

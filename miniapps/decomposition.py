@@ -158,6 +158,11 @@ class Layout:
         """The PE on which a block starts."""
         return 0 if self.one_home else self.pe(index)
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether a PE has several blocks."""
+        return (len(self.numbers) if self.one_home else self.odf) > 1
+
     @cached_property
     def numbers(self) -> dict[Place, int]:
         """A number for each block of any kind, counted from 0 in the order of `families`."""

@@ -41,9 +41,8 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
         here = layout.home(self.kind, index)
         away = any(layout.home(*peer.place) != here for peer in self.neighbors.values())
         self.alone = layout.odf == 1 and away
-        several = (len(layout.numbers) if layout.one_home else layout.odf) > 1
         # Whether one launch does the work of all blocks of the process.
-        self.together = several and self.has_equal_load and device.share_queue()
+        self.together = layout.is_shared and self.has_equal_load and device.share_queue()
         self.packed: Mapping[Edge, Any] | None = None  # the faces, if the last launch packed them
         axes = len(index)
         self.grow = [0] * (2 * axes)  # per side, whether a neighbour is there
@@ -64,8 +63,6 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the block after a migration, with arrays aligned to cache lines."""
         device = state["device"]
-        if state["together"]:
-            device.share_queue()
         for name in ("old", "new"):  # one at a time: one extra copy at most
             state[name] = arrived(device, state.pop(name))
         self.__dict__.update(state)

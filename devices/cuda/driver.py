@@ -83,10 +83,12 @@ class Stream:
     work nor a wait has come after it, except work that others hand to ``queue``. ``number``: its
     own among the streams of the process; ``marks``: how many have been recorded in it; ``reached``:
     how many of them the host knows to be reached; ``after``: by the numbers of other streams, the
-    last of their marks that it waits for. ``launches``: see `devices.cuda.launches`.
+    last of their marks that it waits for. ``launches``: see `devices.cuda.launches`;
+    ``slots``: see `devices.cuda.tasks`.
     """
 
     toolkit: Any
+    slots: list[Any]
     numbers = itertools.count()
 
     def __init__(self, queue: Any) -> None:

@@ -52,8 +52,11 @@ def wait_for(event: Any, stream: Any) -> None:
 
 
 def reached_already(event: Any) -> None:
-    """Wait on the host until a mark is reached that probably is: asking costs less."""
-    if not event.query():
+    """Wait on the host until a mark is reached that probably is: asking costs less.
+
+    None: do nothing.
+    """
+    if event is not None and not event.query():
         event.synchronize()
 
 

@@ -3,6 +3,9 @@
 Every task has some layers of the grid for itself, along z, and begins in them at 0 along x and y.
 A row of the table has a task's first layer, its thread blocks along x and y, and its words:
 addresses, sizes and bounds. A thread block beyond those of its task ends at once.
+
+Where a launch comes again, its table stays on the GPU (`launch_for_all`). Otherwise tables go there
+through pinned memory, and nothing waits for them (`launch_each_for_all`).
 """
 
 from __future__ import annotations
@@ -13,14 +16,18 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.devices.cuda import memory
-from miniapps.devices.cuda.compiler import Kernel, cuda, inlined
+from miniapps.devices.cuda import memory, streams
+from miniapps.devices.cuda.compiler import Kernel, blocks, cuda, inlined
 from miniapps.devices.cuda.launches import Launch
+from miniapps.devices.cuda.primitives import launch as threads_for
 
 FIRST, ACROSS, DOWN, WORDS = range(4)  # columns of the table; the words are the last
 TABLE = "uint64, uint64[:, ::1]"  # how many tasks, and their table: what `task_here` takes
 
+SLOTS = 3  # memory for tables that a stream has: as many as a step of pic uses
+
 Row = tuple[tuple[int, int, int], Sequence[int]]  # thread blocks along x, y and z, and words
+Work = tuple[Kernel, Sequence[tuple[int, Sequence[int]]]]  # a kernel; threads and words of tasks
 
 
 @inlined
@@ -40,16 +47,65 @@ def launch_for_all(
 
     Waits until the table is in the GPU's memory.
     """
-    grids, words = zip(*rows, strict=True)
-    across, down, layers = np.array(grids).T
-    first = np.cumsum(layers) - layers
-    table = np.column_stack([first, across, down, np.array(words, np.uint64)]).astype(np.uint64)
+    grid, table = _table(list(rows))
     on_device = memory.to_device(table, stream)
-    grid = int(across.max()), int(down.max()), int(layers.sum())
-    launch = kernel.prepared((grid, threads, stream), *arguments, len(words), on_device)
+    launch = kernel.prepared((grid, threads, stream), *arguments, len(table), on_device)
     return partial(_launch, launch, on_device)
+
+
+def _table(rows: Sequence[Row]) -> tuple[tuple[int, int, int], np.ndarray]:
+    """Return the grid of thread blocks and the table, (tasks, columns) uint64, of some rows."""
+    words, across, down, layers = [], 0, 0, 0
+    for (wide, high, deep), own in rows:
+        words.append((layers, wide, high, *own))
+        across, down, layers = max(across, wide), max(down, high), layers + deep
+    return (across, down, layers), np.array(words, np.uint64)
 
 
 def _launch(launch: Launch, table: Any) -> None:
     """Make a launch; its table is kept as long as the launch."""
     launch()
+
+
+class Slot:
+    """Memory for tables on the host and on the GPU, which is used again."""
+
+    def __init__(self) -> None:
+        self.pinned = np.empty(0, np.uint64)
+        self.there: Any = None
+        self.copied: Any = None  # a mark: ``pinned`` may be written again
+
+    def put(self, tables: Sequence[np.ndarray], stream: Any) -> Any:
+        """Begin to copy tables to the GPU, one behind the other; return the words there."""
+        size = sum(table.size for table in tables)
+        streams.reached_already(self.copied)
+        if self.pinned.size < size:
+            self.pinned = stream.toolkit.pinned(8 * size).view(np.uint64)
+            self.there = memory.empty(size, np.uint64, stream)
+        host, there = self.pinned[:size], self.there[:size]
+        np.concatenate([table.reshape(-1) for table in tables], out=host)
+        there.copy_to_device(host, stream=stream)
+        self.copied = streams.mark(stream)
+        return there
+
+
+def launch_each_for_all(stream: Any, *works: Work) -> None:
+    """Launch kernels one after another, each for all of its tasks: ``kernel(tasks, table)``.
+
+    A task has as many threads as it says, or some more, along x. One copy moves all tables.
+    """
+    launches = []
+    for kernel, tasks in works:
+        if tasks:
+            _, threads, _ = threads_for(max(count for count, _ in tasks), stream)
+            rows = [((blocks(count, threads), 1, 1), words) for count, words in tasks]
+            launches.append((kernel, threads, *_table(rows)))
+    if not launches:
+        return
+    slots = stream.slots
+    slots.append(slots.pop(0) if len(slots) == SLOTS else Slot())
+    words, begin = slots[-1].put([table for *_, table in launches], stream), 0
+    for kernel, threads, grid, table in launches:
+        end = begin + table.size
+        kernel[grid, threads, stream](len(table), words[begin:end].reshape(table.shape))
+        begin = end

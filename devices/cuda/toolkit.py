@@ -101,7 +101,7 @@ class Toolkit:
         if self.idle:
             return self.idle.pop()
         stream = self.new_stream()
-        stream.toolkit = self
+        stream.toolkit, stream.slots = self, []
         return stream
 
     def shared_stream(self) -> Any:

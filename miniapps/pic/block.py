@@ -9,6 +9,7 @@ import numpy as np
 
 from miniapps.contract import (
     AllReduce,
+    Batch,
     BlockMaker,
     Checkpoint,
     Collect,
@@ -36,7 +37,7 @@ from miniapps.kernels.pic.counters import (
 )
 from miniapps.kernels.pic.interface import PicKernels
 from miniapps.pic.events import Event
-from miniapps.pic.particles import FLOATS, ORIGINS, Particles
+from miniapps.pic.particles import FLOATS, ORIGINS, Arguments, Particles
 from miniapps.pic.problem import PicProblem
 
 
@@ -47,6 +48,8 @@ class PicBlock(KernelUser[PicKernels]):
 
     def __init__(self, problem: PicProblem, layout: Layout, index: Index, device: Device) -> None:
         self.problem, self.index, self.device = problem, index, device
+        # Whether one launch does the work of all blocks of the process.
+        self.together = layout.is_shared and device.share_queue()
         self.bounds = layout.bounds(index)
         self.own = np.array(self.bounds, np.int64).reshape(4)  # x0, x1, y0, y1
         self.block_rows = layout.grid[1]
@@ -146,12 +149,20 @@ class PicBlock(KernelUser[PicKernels]):
                 happen = self.inject if event.action == "inject" else self.remove
                 happen(number, event)
                 is_foreseen = False
-        self.push(count)
-        yield Pause()
-        left = self.count_leaving(is_foreseen)
-        yield Post("particles", self.pack(left))
+        if self.together:
+            weight = 1.0 + self.particles.count
+            left, messages = yield Batch(push_and_pack_all, (self, count, is_foreseen), weight)
+        else:
+            self.push(count)
+            yield Pause()
+            left = self.count_leaving(is_foreseen)
+            messages = self.pack(left)
+        yield Post("particles", messages)
         came = yield Collect("particles", tuple(self.sources))
-        self.store_immigrants(left, self.device.received(came))
+        if self.together:
+            yield Batch(store_all, (self, left, came), weight)
+        else:
+            self.store_immigrants(left, self.device.received(came))
         self.time += count
         return False
 
@@ -221,10 +232,14 @@ class PicBlock(KernelUser[PicKernels]):
 
     def push(self, steps: int) -> None:
         """Move all particles by some steps, and find the gaps of those that leave the block."""
+        self.kernels.push(*self.to_push(steps))
+
+    def to_push(self, steps: int) -> Arguments:
+        """The arguments of `push`."""
         mine = self.particles
         if self.shifts:
             self.next_steps = self.problem.steps_per_round(self.time + steps)
-        self.kernels.push(
+        return (
             mine.count, steps, mine.x, mine.y, mine.vx, mine.vy, mine.charge, self.mesh,
             self.frame, float(self.problem.size), self.known, mine.owners, mine.counters, mine.gaps,
             mine.motions, self._next_shifts(),
@@ -287,15 +302,31 @@ class PicBlock(KernelUser[PicKernels]):
 
     def pack(self, left: int) -> Mapping[Edge, Any]:
         """Messages with all particles that leave, 64 bytes each, by edge."""
+        arguments = self.to_pack(left)
+        if left:
+            self.kernels.pack(*arguments)
+        return arguments[-1]
+
+    def to_pack(self, left: int) -> Arguments:
+        """The arguments of `pack`; the last ones are the messages."""
         mine = self.particles
         shapes = {edge: (self.emigrants[owner_at(edge)], 8) for edge in self.targets}
         messages = self.device.messages(shapes, np.float64)
-        if left:
-            self.kernels.pack(left, mine.gaps, mine.owners, mine.counters, mine.arrays, messages)
-        return messages
+        return left, mine.gaps, mine.owners, mine.counters, mine.arrays, messages
 
     def store_immigrants(self, left: int, came: Mapping[Edge, Any]) -> None:
         """Store immigrants in the gaps of emigrants, and close the remaining gaps."""
+        unpacked, closed = self.take(left, came)
+        if unpacked is not None:
+            self.kernels.unpack(*unpacked)
+        if closed is not None:
+            self.kernels.close_gaps(*closed)
+        self.end_round()
+
+    def take(
+        self, left: int, came: Mapping[Edge, Any]
+    ) -> tuple[Arguments | None, Arguments | None]:
+        """Make room for immigrants; `Particles.take` says what is returned."""
         free = left
         for edge, message in came.items():
             # All particles move alike, so those that arrive along x are in the same order as those
@@ -305,7 +336,10 @@ class PicBlock(KernelUser[PicKernels]):
             free = max(0, free - rows)
         self.came, self.came_at = came, self.time
         size, shifts = float(self.problem.size), self._next_shifts()
-        self.particles.add(self.kernels, came, left, self.frame, size, shifts)
+        return self.particles.take(self.kernels, came, left, self.frame, size, shifts)
+
+    def end_round(self) -> None:
+        """Sort the particles if that is due, and let the counters be seen in the next round."""
         self.particles.sort(self.kernels, self.frame[0], self.bounds[0][1] - self.bounds[0][0])
         self.particles.show()
 
@@ -391,6 +425,40 @@ class PicBlock(KernelUser[PicKernels]):
             "starts": Measure("sum", np.concatenate([self.begun, there, *self.taken])),
             "placed": Measure("max", self.placed),
         }
+
+
+def push_and_pack_all(
+    tasks: Sequence[tuple[PicBlock, int, bool]],
+) -> list[tuple[int, Mapping[Edge, Any]] | MessageError]:
+    """Push and pack for blocks that share a queue: (block, steps, whether emigrants are foreseen).
+
+    Returns how many particles leave, and the messages.
+    """
+    kernels: Any = tasks[0][0].kernels
+    kernels.push_all([block.to_push(steps) for block, steps, _ in tasks])
+    answers: list[Any] = []
+    packed = []
+    for block, _, is_foreseen in tasks:
+        try:
+            left = block.count_leaving(is_foreseen)
+        except MessageError as error:
+            answers.append(error)
+            continue
+        packed.append(block.to_pack(left))
+        answers.append((left, packed[-1][-1]))
+    kernels.pack_all(packed)
+    return answers
+
+
+def store_all(tasks: Sequence[tuple[PicBlock, int, Mapping[Edge, Any]]]) -> list[None]:
+    """Do `PicBlock.store_immigrants` for blocks that share a queue: (block, left, what came)."""
+    kernels: Any = tasks[0][0].kernels
+    works = [block.take(left, block.device.received(came)) for block, left, came in tasks]
+    unpacked, closed = ([work for work in some if work] for some in zip(*works, strict=True))
+    kernels.store_all(unpacked, closed)
+    for block, *_ in tasks:
+        block.end_round()
+    return [None] * len(tasks)
 
 
 def product(ids: np.ndarray, cells: np.ndarray) -> np.uint64:

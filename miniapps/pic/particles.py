@@ -24,6 +24,7 @@ INTEGERS = ("ids", *ORIGINS)
 NAMES = FLOATS + INTEGERS  # in the order in which kernels take them
 ROOM = 16  # arrays are 1/16 larger than needed
 FEWEST = 64  # the least size of an array: no array is empty
+Arguments = tuple[Any, ...]  # of a kernel
 SORT_AT = 8  # sort when 1/8 of the particles may be out of order
 
 
@@ -149,21 +150,27 @@ class Particles:
         kernels.close_gaps(self.count, gaps, first, end, *work, self.arrays)
         self.count -= end - first
 
-    def add(
+    def take(
         self, kernels: PicKernels, came: Mapping[Any, Any], left: int, frame: np.ndarray, *how: Any
-    ) -> None:
-        """Store received particles in the gaps of the ``left`` emigrants, then behind the others.
+    ) -> tuple[Arguments | None, Arguments | None]:
+        """Make room for received particles; return the arguments of `unpack` and `close_gaps`.
 
-        Remaining gaps are filled with the last particles. ``how``: what `unpack` foresees by.
+        These put them in the gaps of the ``left`` emigrants, then behind the others, and fill the
+        remaining gaps with the last particles; None: there is nothing to do. ``how``: what `unpack`
+        foresees by.
         """
-        gaps, rows = self.gaps, sum(message.shape[0] for message in came.values())
-        more = max(0, rows - left)
-        self.reserve(kernels, self.count + more)
-        if rows:
-            work = self.owners, self.counters, self.arrays
-            kernels.unpack(came, frame, gaps, left, self.count, *work, *how)
-        self.count += more
-        self.drop(kernels, gaps, rows, left)
+        gaps, rows, count = (
+            self.gaps,
+            sum(message.shape[0] for message in came.values()),
+            self.count,
+        )
+        self.reserve(kernels, count + max(0, rows - left))
+        self.count += rows - left
+        work, arrays = (self.owners, self.counters), self.arrays
+        return (
+            (came, frame, gaps, left, count, *work, arrays, *how) if rows else None,
+            (count, gaps, rows, left, *work, self.spare, arrays) if rows < left else None,
+        )
 
     def sort(self, kernels: PicKernels, x0: float, columns: int) -> None:
         """Sort the particles by column, if enough of them may be out of order."""

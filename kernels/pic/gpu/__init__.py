@@ -6,10 +6,12 @@ from miniapps.kernels.pic.gpu.migrate import (
     find_removed,
     grown,
     pack,
+    pack_all,
     row_of,
     start,
+    store_all,
     unpack,
 )
-from miniapps.kernels.pic.gpu.push import find_leaving, push
+from miniapps.kernels.pic.gpu.push import find_leaving, push, push_all
 from miniapps.kernels.pic.gpu.sort import places_by_column, reorder
 from miniapps.kernels.pic.initial import count_columns, foresee_removed, place

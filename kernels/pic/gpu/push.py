@@ -25,16 +25,46 @@ takes two.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from miniapps.devices.backend import Array
 from miniapps.devices.cuda.compiler import cuda, inlined, kernel, mul, once, ported
-from miniapps.devices.cuda.memory import flat
+from miniapps.devices.cuda.memory import address, flat
 from miniapps.devices.cuda.primitives import launch, thread_index
+from miniapps.devices.cuda.tasks import TABLE, launch_each_for_all, task_here
 from miniapps.devices.cuda.unbranched import reciprocal, root
-from miniapps.kernels.pic.counters import FIRST_LOST, FORESEEN, HERE, LEFT
+from miniapps.kernels.pic.counters import COUNTERS, FIRST_LOST, FORESEEN, HERE, LEFT
 from miniapps.kernels.pic.cpu.push import ahead, owner_of
+from miniapps.kernels.pic.gpu.tables import (
+    CHARGE,
+    COUNTERS_AT,
+    MORE,
+    MOTIONS,
+    OWNERS_AT,
+    ROOM,
+    VX,
+    VY,
+    X,
+    Y,
+    bits_of,
+    bytes_at,
+    charges_at,
+    first_words,
+    floats_at,
+    frame_at,
+    numbers_at,
+    real_at,
+    words_of,
+)
 
+# Words of a task of `push_all`, behind the first ones.
+COUNT, STEPS, MESH, MESH_ROOM, HEIGHT, LEAVING, LEAVING_ROOM, SHIFTS, SHIFTS_ROOM, KNOWN, SIZE = (
+    range(MORE, MORE + 11)
+)
+FRAME = MORE + 11
 _ahead, _owner_of = ported(ahead), ported(owner_of)
 
 
@@ -90,13 +120,10 @@ def foresee(x, y, motion, shifts, frame, size, counters):  # type: ignore[no-unt
         cuda.atomic.add(counters, np.uint32(FORESEEN + owner), 1)
 
 
-@kernel(
-    "void(uint64, uint32, float64[::1], float64[::1], float64[::1], float64[::1], float64[::1],"
-    "int8[::1], uint64, UniTuple(float64, 9), float64, int64, uint8[::1], int64[::1], int64[::1],"
-    "int64[::1], float64[::1])"
-)
-def _push(count, steps, x, y, vx, vy, charge, mesh, height, frame, size,
-          known, owners, counters, leaving, motions, shifts):  # type: ignore[no-untyped-def]  # fmt: skip
+@inlined
+def _push_one(count, steps, x, y, vx, vy, charge, mesh, height, frame, size,
+              known, owners, counters, leaving, motions, shifts):  # type: ignore[no-untyped-def]  # fmt: skip
+    """Push this thread's particle of a block."""
     n = np.uint32(thread_index())  # `once` tests a 64-bit index for a negative one
     if n >= count:
         return
@@ -136,6 +163,65 @@ def _push(count, steps, x, y, vx, vy, charge, mesh, height, frame, size,
             motion = motions[n]
         foresee(at_x, at_y, motion, shifts, frame, size, counters)
     owners[n] = owner
+
+
+@kernel(
+    "void(uint64, uint32, float64[::1], float64[::1], float64[::1], float64[::1], float64[::1],"
+    "int8[::1], uint64, UniTuple(float64, 9), float64, int64, uint8[::1], int64[::1], int64[::1],"
+    "int64[::1], float64[::1])"
+)
+def _push(count, steps, x, y, vx, vy, charge, mesh, height, frame, size,
+          known, owners, counters, leaving, motions, shifts):  # type: ignore[no-untyped-def]  # fmt: skip
+    _push_one(
+        count, steps, x, y, vx, vy, charge, mesh, height, frame, size,
+        known, owners, counters, leaving, motions, shifts,
+    )  # fmt: skip
+
+
+@kernel(f"void({TABLE})")
+def _push_all(count, tasks):  # type: ignore[no-untyped-def]
+    at, mine = task_here(count, tasks)
+    if mine:
+        room = np.int64(tasks[at, ROOM])
+        x = floats_at(np.int64(tasks[at, X]), room)
+        y = floats_at(np.int64(tasks[at, Y]), room)
+        vx = floats_at(np.int64(tasks[at, VX]), room)
+        vy = floats_at(np.int64(tasks[at, VY]), room)
+        charge = floats_at(np.int64(tasks[at, CHARGE]), room)
+        mesh = charges_at(np.int64(tasks[at, MESH]), np.int64(tasks[at, MESH_ROOM]))
+        owners = bytes_at(np.int64(tasks[at, OWNERS_AT]), room)
+        counters = numbers_at(np.int64(tasks[at, COUNTERS_AT]), COUNTERS)
+        leaving = numbers_at(np.int64(tasks[at, LEAVING]), np.int64(tasks[at, LEAVING_ROOM]))
+        motions = numbers_at(np.int64(tasks[at, MOTIONS]), room)
+        shifts = floats_at(np.int64(tasks[at, SHIFTS]), np.int64(tasks[at, SHIFTS_ROOM]))
+        _push_one(
+            tasks[at, COUNT], np.uint32(tasks[at, STEPS]), x, y, vx, vy, charge, mesh,
+            tasks[at, HEIGHT], frame_at(tasks, at, FRAME), real_at(tasks, at, SIZE),
+            np.int64(tasks[at, KNOWN]), owners, counters, leaving, motions, shifts,
+        )  # fmt: skip
+
+
+def push_all(tasks: Sequence[tuple[Any, ...]]) -> None:
+    """Do `push` for many blocks in one stream by one launch; tasks are its arguments."""
+    tasks = [task for task in tasks if task[0]]
+    if len(tasks) == 1:
+        push(*tasks[0])
+    elif tasks:
+        rows = [(task[0], _words(*task)) for task in tasks]
+        launch_each_for_all(tasks[0][2].stream, (_push_all, rows))
+
+
+def _words(
+    count: int, steps: int, x: Array, y: Array, vx: Array, vy: Array, charge: Array, mesh: Array,
+    frame: np.ndarray, size: float, known: int, owners: Array, counters: Array, leaving: Array,
+    motions: Array, shifts: Array,
+) -> list[int]:  # fmt: skip
+    """Return the words of a task, given the arguments of `push`."""
+    arrays = x, y, vx, vy, charge, None, None, motions
+    return [
+        *first_words(arrays, owners, counters), count, steps, address(mesh), mesh.size,
+        mesh.shape[1], *words_of(leaving), *words_of(shifts), known, *bits_of(size, *frame),
+    ]  # fmt: skip
 
 
 def push(
