@@ -86,9 +86,12 @@ def inlined(function: Any) -> Any:
     return cuda.jit(device=True, **options)(function)
 
 
-def ported(function: Any) -> Any:
-    """Return a function of the CPU's kernels for use in GPU kernels: one source for both."""
-    return function if simulated() else inlined(function.py_func)
+def ported(function: Any, takes_arrays: bool = False) -> Any:
+    """Return a function of the CPU's kernels for use in GPU kernels: one source for both.
+
+    ``takes_arrays``: those of the simulator are not NumPy's, so it interprets the function.
+    """
+    return function if simulated() and not takes_arrays else inlined(function.py_func)
 
 
 def blocks(count: int, threads: int) -> int:

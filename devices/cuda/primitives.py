@@ -56,8 +56,8 @@ def _spread_chunks(count, values, sums):  # type: ignore[no-untyped-def]
             total += value
 
 
-@kernel("void(uint32, int64[::1])")
-def _scan(count, values):  # type: ignore[no-untyped-def]
+@inlined
+def scan_here(count, values):  # type: ignore[no-untyped-def]
     """Scan in one thread block: each thread adds up its chunk, then the sums before its own."""
     sums = cuda.shared.array(SCANNERS, "int64")
     thread, total = np.int64(cuda.threadIdx.x), np.int64(0)
@@ -74,6 +74,11 @@ def _scan(count, values):  # type: ignore[no-untyped-def]
         value = values[n]
         values[n] = total
         total += value
+
+
+@kernel("void(uint32, int64[::1])")
+def _scan(count, values):  # type: ignore[no-untyped-def]
+    scan_here(count, values)
 
 
 def scan(values: Array) -> None:

@@ -27,7 +27,7 @@ TABLE = "uint64, uint64[:, ::1]"  # how many tasks, and their table: what `task_
 SLOTS = 3  # memory for tables that a stream has: as many as a step of pic uses
 
 Row = tuple[tuple[int, int, int], Sequence[int]]  # thread blocks along x, y and z, and words
-Work = tuple[Kernel, Sequence[tuple[int, Sequence[int]]]]  # a kernel; threads and words of tasks
+Work = tuple[Sequence[Kernel], Sequence[tuple[int, Sequence[int]]]]  # threads and words of tasks
 
 
 @inlined
@@ -90,22 +90,24 @@ class Slot:
 
 
 def launch_each_for_all(stream: Any, *works: Work) -> None:
-    """Launch kernels one after another, each for all of its tasks: ``kernel(tasks, table)``.
+    """Launch kernels one after another: ``kernel(tasks, table)``. Works are (kernels, tasks).
 
     A task has as many threads as it says, or some more, along x. One copy moves all tables.
     """
     launches = []
-    for kernel, tasks in works:
+    for kernels, tasks in works:
         if tasks:
             _, threads, _ = threads_for(max(count for count, _ in tasks), stream)
             rows = [((blocks(count, threads), 1, 1), words) for count, words in tasks]
-            launches.append((kernel, threads, *_table(rows)))
+            launches.append((kernels, threads, *_table(rows)))
     if not launches:
         return
     slots = stream.slots
     slots.append(slots.pop(0) if len(slots) == SLOTS else Slot())
     words, begin = slots[-1].put([table for *_, table in launches], stream), 0
-    for kernel, threads, grid, table in launches:
+    for kernels, threads, grid, table in launches:
         end = begin + table.size
-        kernel[grid, threads, stream](len(table), words[begin:end].reshape(table.shape))
+        on_device = words[begin:end].reshape(table.shape)
+        for kernel in kernels:
+            kernel[grid, threads, stream](len(table), on_device)
         begin = end

@@ -82,6 +82,12 @@ class PicBlock(KernelUser[PicKernels]):
         self.__dict__.update(state)
         self.mesh, self.shifts = self._mesh(), self._shifts()
 
+    @property
+    def columns(self) -> tuple[float, int]:
+        """The first column of cells, and how many there are."""
+        low, high = self.bounds[0]
+        return float(low), high - low
+
     def _reach(self, layout: Layout) -> tuple[int, int, int]:
         """How many cells particles move right, down and up before the last step of a round."""
         along_x, along_y = zip(*self.problem.moves(), strict=True)
@@ -321,7 +327,8 @@ class PicBlock(KernelUser[PicKernels]):
             self.kernels.unpack(*unpacked)
         if closed is not None:
             self.kernels.close_gaps(*closed)
-        self.end_round()
+        self.particles.sort(self.kernels, *self.columns)
+        self.particles.show()
 
     def take(
         self, left: int, came: Mapping[Edge, Any]
@@ -337,11 +344,6 @@ class PicBlock(KernelUser[PicKernels]):
         self.came, self.came_at = came, self.time
         size, shifts = float(self.problem.size), self._next_shifts()
         return self.particles.take(self.kernels, came, left, self.frame, size, shifts)
-
-    def end_round(self) -> None:
-        """Sort the particles if that is due, and let the counters be seen in the next round."""
-        self.particles.sort(self.kernels, self.frame[0], self.bounds[0][1] - self.bounds[0][0])
-        self.particles.show()
 
     def _complain_of_foresight(self) -> None:
         """Raise MessageError for particles that do not move as their motions say."""
@@ -404,7 +406,7 @@ class PicBlock(KernelUser[PicKernels]):
         columns = dict(zip(FLOATS, rows.T, strict=True)) | {"ids": ids}
         columns |= dict(zip(ORIGINS, saved.rows_of("origins", ids).T, strict=True))
         self.particles.set(columns)
-        self.particles.sort(self.kernels, self.frame[0], self.bounds[0][1] - self.bounds[0][0])
+        self.particles.sort(self.kernels, *self.columns)
         self.time = self.came_at = saved.step
         self.removed, self.begun, self.taken = map(saved.total, ("removed", "begun", "taken"))
         self.placed, self.born = int(saved.total("placed")), int(saved.total("born"))
@@ -456,8 +458,10 @@ def store_all(tasks: Sequence[tuple[PicBlock, int, Mapping[Edge, Any]]]) -> list
     works = [block.take(left, block.device.received(came)) for block, left, came in tasks]
     unpacked, closed = ([work for work in some if work] for some in zip(*works, strict=True))
     kernels.store_all(unpacked, closed)
+    sorts = [block.particles.to_sort(*block.columns) for block, *_ in tasks]
+    kernels.sort_all([work for work in sorts if work])
     for block, *_ in tasks:
-        block.end_round()
+        block.particles.show()
     return [None] * len(tasks)
 
 

@@ -174,9 +174,15 @@ class Particles:
 
     def sort(self, kernels: PicKernels, x0: float, columns: int) -> None:
         """Sort the particles by column, if enough of them may be out of order."""
+        work = self.to_sort(x0, columns)
+        if work is not None:
+            kernels.places_by_column(*work[:5])
+            kernels.reorder(self.count, *work[4:])
+
+    def to_sort(self, x0: float, columns: int) -> Arguments | None:
+        """The arguments of `places_by_column`, and the others of `reorder`, if a sort is due."""
         if SORT_AT * self.unsorted <= self.count:
-            return
-        starts = self.device.empty((columns + 1,), np.int64)
-        kernels.places_by_column(self.count, self.x, x0, starts, self.places)
-        kernels.reorder(self.count, self.places, self.spare, self.arrays)
+            return None
         self.unsorted = 0
+        starts = self.device.empty((columns + 1,), np.int64)
+        return self.count, self.x, x0, starts, self.places, self.spare, self.arrays

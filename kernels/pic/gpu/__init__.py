@@ -13,5 +13,5 @@ from miniapps.kernels.pic.gpu.migrate import (
     unpack,
 )
 from miniapps.kernels.pic.gpu.push import find_leaving, push, push_all
-from miniapps.kernels.pic.gpu.sort import places_by_column, reorder
+from miniapps.kernels.pic.gpu.sort import places_by_column, reorder, sort_all
 from miniapps.kernels.pic.initial import count_columns, foresee_removed, place

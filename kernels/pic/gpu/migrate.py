@@ -44,9 +44,7 @@ from miniapps.kernels.pic.gpu.tables import (
     bytes_at,
     first_words,
     floats_at,
-    frame_at,
     numbers_at,
-    real_at,
     words_at,
     words_of,
 )
@@ -195,7 +193,7 @@ def pack_all(tasks: Sequence[tuple[Any, ...]]) -> None:
             ])
             for total, leaving, owners, counters, arrays, buffer in tasks
         ]  # fmt: skip
-        launch_each_for_all(tasks[0][3].stream, (_pack_all, rows))
+        launch_each_for_all(tasks[0][3].stream, ([_pack_all], rows))
 
 
 @inlined
@@ -246,6 +244,7 @@ def _unpack(starts, ends, frame, gaps, free, count, owners, counters,
 def _unpack_all(count, tasks):  # type: ignore[no-untyped-def]
     at, mine = task_here(count, tasks)
     if mine:
+        reals = tasks.view(np.float64)
         room = np.int64(tasks[at, ROOM])
         x = floats_at(np.int64(tasks[at, X]), room)
         y = floats_at(np.int64(tasks[at, Y]), room)
@@ -260,9 +259,9 @@ def _unpack_all(count, tasks):  # type: ignore[no-untyped-def]
         gaps = numbers_at(np.int64(tasks[at, GAPS]), np.int64(tasks[at, GAPS_ROOM]))
         shifts = floats_at(np.int64(tasks[at, SHIFTS]), np.int64(tasks[at, SHIFTS_ROOM]))
         _unpack_one(
-            tasks[at, STARTS:ENDS], tasks[at, ENDS:], frame_at(tasks, at, FRAME), gaps,
+            tasks[at, STARTS:ENDS], tasks[at, ENDS:], reals[at, FRAME:STARTS], gaps,
             np.int64(tasks[at, FREE]), np.int64(tasks[at, UNPACK_COUNT]), owners, counters,
-            x, y, vx, vy, charge, ids, cells, motions, real_at(tasks, at, SIZE), shifts,
+            x, y, vx, vy, charge, ids, cells, motions, reals[at, SIZE], shifts,
         )  # fmt: skip
 
 
@@ -431,12 +430,10 @@ def store_all(unpacked: Sequence[tuple[Any, ...]], closed: Sequence[tuple[Any, .
         for task in closed:
             close_gaps(*task)
         return
-    rows = [_words_to_close(*task) for task in closed]
     launch_each_for_all(
         (*unpacked, *closed)[0][6 if unpacked else 5].stream,
-        (_unpack_all, [_words_to_unpack(*task) for task in unpacked]),
-        (_list_tail_all, rows),
-        (_fill_holes_all, rows),
+        ([_unpack_all], [_words_to_unpack(*task) for task in unpacked]),
+        ([_list_tail_all, _fill_holes_all], [_words_to_close(*task) for task in closed]),
     )
 
 

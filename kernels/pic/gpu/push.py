@@ -54,9 +54,7 @@ from miniapps.kernels.pic.gpu.tables import (
     charges_at,
     first_words,
     floats_at,
-    frame_at,
     numbers_at,
-    real_at,
     words_of,
 )
 
@@ -65,7 +63,7 @@ COUNT, STEPS, MESH, MESH_ROOM, HEIGHT, LEAVING, LEAVING_ROOM, SHIFTS, SHIFTS_ROO
     range(MORE, MORE + 11)
 )
 FRAME = MORE + 11
-_ahead, _owner_of = ported(ahead), ported(owner_of)
+_ahead, _owner_of = ported(ahead), ported(owner_of, takes_arrays=True)
 
 
 @inlined
@@ -178,10 +176,11 @@ def _push(count, steps, x, y, vx, vy, charge, mesh, height, frame, size,
     )  # fmt: skip
 
 
-@kernel(f"void({TABLE})")
+@kernel(f"void({TABLE})", max_registers=64)  # so that four thread blocks fit, as of `_push`
 def _push_all(count, tasks):  # type: ignore[no-untyped-def]
     at, mine = task_here(count, tasks)
     if mine:
+        reals = tasks.view(np.float64)
         room = np.int64(tasks[at, ROOM])
         x = floats_at(np.int64(tasks[at, X]), room)
         y = floats_at(np.int64(tasks[at, Y]), room)
@@ -196,7 +195,7 @@ def _push_all(count, tasks):  # type: ignore[no-untyped-def]
         shifts = floats_at(np.int64(tasks[at, SHIFTS]), np.int64(tasks[at, SHIFTS_ROOM]))
         _push_one(
             tasks[at, COUNT], np.uint32(tasks[at, STEPS]), x, y, vx, vy, charge, mesh,
-            tasks[at, HEIGHT], frame_at(tasks, at, FRAME), real_at(tasks, at, SIZE),
+            tasks[at, HEIGHT], reals[at, FRAME:], reals[at, SIZE],
             np.int64(tasks[at, KNOWN]), owners, counters, leaving, motions, shifts,
         )  # fmt: skip
 
@@ -208,7 +207,7 @@ def push_all(tasks: Sequence[tuple[Any, ...]]) -> None:
         push(*tasks[0])
     elif tasks:
         rows = [(task[0], _words(*task)) for task in tasks]
-        launch_each_for_all(tasks[0][2].stream, (_push_all, rows))
+        launch_each_for_all(tasks[0][2].stream, ([_push_all], rows))
 
 
 def _words(

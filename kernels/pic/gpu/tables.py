@@ -1,8 +1,10 @@
 """Tables of tasks for kernels that work for many blocks of PIC: a row holds a kernel's arguments.
 
 A row begins with the arrays that all of these kernels may need; the others are behind them. Floats
-are stored as their bits. A kernel for many blocks finds the arguments of its block in the table,
-and calls the function that the kernel for one block calls.
+are stored as their bits, and kernels read them from a view of the table; of a tuple they take a
+slice, whose elements are loaded where they are used, as registers are few. A kernel for many blocks
+finds the arguments of its block in the table, and calls the function that the kernel for one block
+calls.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from miniapps.devices.backend import Array
-from miniapps.devices.cuda.compiler import from_bits, inlined, viewer
+from miniapps.devices.cuda.compiler import viewer
 from miniapps.devices.cuda.memory import address
 from miniapps.devices.cuda.tasks import WORDS
 
@@ -20,24 +22,8 @@ ROOM, X, Y, VX, VY, CHARGE, IDS, CELLS, MOTIONS, OWNERS_AT, COUNTERS_AT = range(
 MORE = WORDS + 11  # where the other words begin
 
 floats_at, numbers_at = viewer("float64"), viewer("int64")
-words_at, bytes_at, charges_at = viewer("uint64"), viewer("uint8"), viewer("int8")
-
-
-@inlined
-def real_at(tasks, at, column):  # type: ignore[no-untyped-def]
-    """Return the float64 in a column of a task."""
-    return from_bits(np.int64(tasks[at, column]))
-
-
-@inlined
-def frame_at(tasks, at, column):  # type: ignore[no-untyped-def]
-    """Return the frame that begins in a column of a task."""
-    return (
-        real_at(tasks, at, column), real_at(tasks, at, column + 1), real_at(tasks, at, column + 2),
-        real_at(tasks, at, column + 3), real_at(tasks, at, column + 4),
-        real_at(tasks, at, column + 5), real_at(tasks, at, column + 6),
-        real_at(tasks, at, column + 7), real_at(tasks, at, column + 8),
-    )  # fmt: skip
+words_at, places_at = viewer("uint64"), viewer("int32")
+bytes_at, charges_at = viewer("uint8"), viewer("int8")
 
 
 def bits_of(*values: float) -> list[int]:
