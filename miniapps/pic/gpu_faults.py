@@ -24,19 +24,19 @@ TILES = {
 # Motion ------------------------------------------------------------------------------------------
 
 
-@kernel_fault(f"{PUSH}:_push")
+@kernel_fault(f"{PUSH}:_push_one")
 def last_particle_not_pushed(right: Any) -> Any:
     """The last thread does nothing: off by one."""
     return edited(right, ("n >= count", "n + 1 >= count"))
 
 
-@kernel_fault(f"{PUSH}:_push")
+@kernel_fault(f"{PUSH}:_push_one")
 def corner_dropped(right: Any) -> Any:
     """The force along x lacks the charge of one corner."""
     return edited(right, ("mul(dx, f00 + f01)", "mul(dx, f00)"))
 
 
-@kernel_fault(f"{PUSH}:_push")
+@kernel_fault(f"{PUSH}:_push_one")
 def mesh_transposed(right: Any) -> Any:
     """The mesh is read with its axes exchanged."""
     rows = "_ahead(row, frame[8], size)"
@@ -59,50 +59,69 @@ def emigrants_counted_twice(right: Any) -> Any:
     return edited(right, ("np.uint32(owner), 1)", "np.uint32(owner), 2)"))
 
 
-@kernel_fault(f"{MIGRATE}:_pack")
+@kernel_fault(f"{MIGRATE}:_pack_one")
 def rows_of_a_message_taken_twice(right: Any) -> Any:
     """Threads that subtract at the same time get the same row of a message."""
     return edited(right, ("cuda.atomic.sub(counters, owner, 1) - 1", "counters[owner] - 1"))
 
 
-@kernel_fault(f"{MIGRATE}:_unpack")
+@kernel_fault(f"{MIGRATE}:_unpack_one")
 def arrival_from_the_row_before(right: Any) -> Any:
     """Particles are read from the row before theirs: off by one."""
     return edited(right, ("(row - first)", "max(row - first - 1, 0)"))
 
 
-@kernel_fault(f"{MIGRATE}:_unpack")
+@kernel_fault(f"{MIGRATE}:_unpack_one")
 def last_gap_not_filled(right: Any) -> Any:
     """The last gap keeps the particle that has left; the arrival is put in place of another one."""
     return edited(right, ("if row < free:", "if row + 1 < free:"))
 
 
-@kernel_fault(f"{MIGRATE}:_unpack")
+@kernel_fault(f"{MIGRATE}:_unpack_one")
 def arrivals_not_foreseen(right: Any) -> Any:
     """Those that have come and go on in the next round are not foreseen: messages are too short."""
     return edited(right, ("if shifts.size > 0:", "if shifts.size > 0 and row < 0:"))
 
 
-@kernel_fault(f"{PUSH}:_push")
+@kernel_fault(f"{PUSH}:_push_one")
 def injected_foreseen_like_the_first(right: Any) -> Any:
     """Particles are foreseen as if all moved like the initial ones."""
     return edited(right, ("motion = motions[n]", "motion = np.int64(0)"))
 
 
-@kernel_fault(f"{MIGRATE}:_fill_holes")
+@kernel_fault(f"{MIGRATE}:_fill_one")
 def particle_moved_twice(right: Any) -> Any:
     """Threads that close gaps at the same time move the same particle."""
     return edited(right, ("cuda.atomic.add(counters, HOLES, 1)", "counters[HOLES]"))
 
 
-@fault("miniapps.kernels.pic.gpu:close_gaps")
+@kernel_fault(f"{MIGRATE}:_fill_one")
 def emigrants_not_removed(right: Any) -> Any:
     """Gaps are not closed: those that have left stay, and the last particles are cut off."""
+    return edited(right, ("if to >= kept:", "if to >= 0:"))
 
-    def close_gaps(*arguments: Any) -> None:
-        return None
 
-    return close_gaps
+@kernel_fault(f"{PUSH}:task_here", f"{MIGRATE}:task_here", f"{SORT}:task_here")
+def task_of_another_block(right: Any) -> Any:
+    """Of a launch for many blocks, the first thread blocks of a task do the one before."""
+    return edited(right, ("FIRST] <= layer", "FIRST] < layer"))
+
+
+@kernel_fault(f"{PUSH}:task_here", f"{MIGRATE}:task_here", f"{SORT}:task_here")
+def task_cut_off(right: Any) -> Any:
+    """Of a launch for many blocks, the last thread block of each task does nothing."""
+    return edited(right, ("across < table[", "across + np.uint64(1) < table["))
+
+
+@fault(f"{PUSH}:_words")
+def count_of_the_first_round(right: Any) -> Any:
+    """The table of a launch for many blocks is not written anew."""
+    counts: dict[int, int] = {}
+
+    def words(count: int, *arguments: Any) -> list[int]:
+        return right(counts.setdefault(id(arguments[1]), count), *arguments)
+
+    return words
 
 
 @fault("miniapps.kernels.pic.gpu:grown")
@@ -124,21 +143,21 @@ def removal_of_others(right: Any) -> Any:
     return edited(right, ("<= limit", "> limit"))
 
 
-@kernel_fault(f"{SORT}:_choose_places")
+@kernel_fault(f"{SORT}:_choose_for_run")
 def places_taken_twice(right: Any) -> Any:
     """Runs of particles of one column get the same places, as the atomic add is lost."""
     words = "place = cuda.atomic.add(starts, _own(column, x0, starts), np.int64(n - begin))"
     return edited(right, (words, "place = starts[_own(column, x0, starts)]"))
 
 
-@fault("miniapps.kernels.pic.gpu:reorder")
+@fault(f"{SORT}:launch_each_for_all")
 def sorted_without_motions(right: Any) -> Any:
     """Sorting leaves the last of the arrays as it was."""
 
-    def reorder(count: int, places: Any, spare: Any, arrays: Any) -> None:
-        right(count, places, spare, arrays[:-1])
+    def launch_each_for_all(stream: Any, *works: Any) -> None:
+        right(stream, *works[:-1])
 
-    return reorder
+    return launch_each_for_all
 
 
 @kernel_fault(f"{DIAGNOSTICS}:_sums_of_ids")
@@ -147,7 +166,7 @@ def sum_of_ids_of_the_first(right: Any) -> Any:
     return edited(right, ("while n < count:", "if n < count:"))
 
 
-@kernel_fault("miniapps.devices.cuda.primitives:_scan")
+@kernel_fault("miniapps.devices.cuda.primitives:scan_here")
 def last_of_a_chunk_not_added(right: Any) -> Any:
     """A prefix sum lacks the last number of each chunk."""
     return edited(right, ("total += values[n]", "total += values[n] if n + 1 < end else 0"))

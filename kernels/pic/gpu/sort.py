@@ -182,18 +182,25 @@ def sort_all(tasks: Sequence[tuple[Any, ...]]) -> None:
     Tasks are (count, x, x0, starts, places, spare, arrays), the arguments of `places_by_column` and
     `reorder`. More columns than one thread block scans are sorted by themselves.
     """
-    tasks = [task for task in tasks if task[0]]
-    short = [task for task in tasks if task[3].size <= CHUNK * SCANNERS]
-    if len(short) == 1:
-        short = []
-    for count, x, x0, starts, places, spare, arrays in [t for t in tasks if t not in short]:
-        places_by_column(count, x, x0, starts, places)
-        reorder(count, places, spare, arrays)
-    if short:
-        _sort_short(short)
+    few: list[Any] = []
+    for task in tasks:
+        if task[0] and task[3].size <= CHUNK * SCANNERS:
+            few.append(task)
+        else:
+            _sort(*task)
+    if len(few) == 1:
+        _sort(*few[0])
+    elif few:
+        _sort_few_columns(few)
 
 
-def _sort_short(tasks: Sequence[tuple[Any, ...]]) -> None:
+def _sort(count: int, *work: Any) -> None:
+    """Do `sort_all` for one block."""
+    places_by_column(count, *work[:4])
+    reorder(count, *work[3:])
+
+
+def _sort_few_columns(tasks: Sequence[tuple[Any, ...]]) -> None:
     """Do `sort_all` for blocks whose columns one thread block scans."""
     words = [
         (count, address(places), address(x), int(x0), *words_of(starts))
