@@ -29,7 +29,7 @@ import pool
 from races import RACES, Race
 
 from miniapps.devices import backend as device
-from miniapps.devices.cuda import memory, moves, streams
+from miniapps.devices.cuda import memory, moves, streams, tasks
 from miniapps.devices.cuda.backend import Gpu, Slot
 from miniapps.devices.cuda.buffers import MessageBuffer, MessageView
 from miniapps.devices.cuda.primitives import copy, fill
@@ -199,6 +199,9 @@ WAITS = {
     ),
     "flags on the host": Wait(
         memory.PinnedCopy.get, "streams.reached_already(self.copied)", "leanmd", "by reference"
+    ),
+    "table of tasks": Wait(
+        tasks.Slot.put, "streams.reached_already(self.copied)", "pic", "by reference"
     ),
     "positions of pairs": Wait(
         pairs._wait_for_arrays, "streams.wait_for(ready, stream)", "pairs", "by reference"

@@ -439,10 +439,18 @@ def machine_code(kernel: Any) -> str:
 
 
 def blocks_of(
-    app: str, problem: Any, grid: tuple[int, ...], make: Any = None, device: str = "cpu"
+    app: str,
+    problem: Any,
+    grid: tuple[int, ...],
+    make: Any = None,
+    device: str = "cpu",
+    odf: int = 1,
 ) -> list[Any]:
-    """The blocks of a problem on a grid; of another class where ``make`` is given."""
-    layout = layout_of(problem, grid)
+    """The blocks of a problem on a grid; of another class where ``make`` is given.
+
+    ``odf``: as of `solve`.
+    """
+    layout = layout_of(problem, grid, odf)
     problem = problem.prepared(layout, device)
     build: Callable[..., Any] = make or apps.load(app).Block
     return [build(problem, layout, index, get(device)) for index in layout.indices()]

@@ -607,17 +607,27 @@ class Shared(Behind):
         return self.now[0]
 
 
-@pytest.mark.parametrize("traced", [False, True])
-def test_time_of_a_batch(traced: bool) -> None:
-    """Catches work for two blocks that counts twice, or as the host's time; a trace without it."""
-    device = Shared()
+@pytest.mark.parametrize(
+    ("traced", "given", "wanted"),
+    [
+        (False, (1.0, 1.0), [8.0, 8.0]),
+        (False, (3.0, 1.0), [12.0, 4.0]),
+        (True, (3.0, 1.0), [8.0] * 2),
+    ],
+)
+def test_time_of_a_batch(traced: bool, given: tuple[float, float], wanted: list[float]) -> None:
+    """Catches work for two blocks that counts twice, or as the host's time; a trace without it.
+
+    And shares that are not by weight.
+    """
+    device, weights = Shared(), {(0, 0): given[0], (1, 0): given[1]}
 
     def work(tasks: list[Any]) -> list[Any]:
         device.now[0] += 8.0 * len(tasks)
         return tasks
 
     def asks(toy: Toy, count: int) -> Generator[Any, Any, None]:
-        yield Batch(work, toy.index)
+        yield Batch(work, toy.index, weights[toy.index])
         device.now[0] += 1.0
 
     layout = Layout.create((7, 5), (True, True), 2, 1, (2, 1))
@@ -629,7 +639,7 @@ def test_time_of_a_batch(traced: bool) -> None:
     for number, runner in enumerate(engine.runners.values()):
         log.add(number, 0, runner.stepper)
     tables = log.tables()
-    assert tables["blocks"]["compute_s"].tolist() == [9.0, 9.0]
+    assert tables["blocks"]["compute_s"].tolist() == [1.0 + seconds for seconds in wanted]
     assert device.now == [18.0]
     device.now[0] = 0.0
     slices = tables["slices"]

@@ -48,11 +48,21 @@ KNOWN = sum(1 << owner_at(edge) for edge in TARGETS)
 class Counterpart:
     """The same particles on a device: arrays as rows x, y, vx, vy, charge and ids, cells, motions.
 
-    ``room``: particles that the arrays can hold; ``gaps``: places of emigrants that can be listed.
+    ``room``: particles that the arrays can hold; ``gaps``: places of emigrants that can be listed;
+    ``shared``: whether they are in one stream with others.
     """
 
-    def __init__(self, name: str, rows: np.ndarray, room: int = 0, gaps: int | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        rows: np.ndarray,
+        room: int = 0,
+        gaps: int | None = None,
+        shared: bool = False,
+    ) -> None:
         self.device, self.kernels = device.get(name), kernels.load("pic", name)
+        if shared:
+            self.device.share_queue()
         self.count = len(rows)
         room = max(room, self.count, 1)
         whole = np.zeros((room, 8))
@@ -456,6 +466,66 @@ def test_gaps_in_any_order_are_closed(stays: str) -> None:
     assert support.same_bits(there.rows(len(stays) - left), here.rows(len(stays) - left))
 
 
+@pytest.mark.parametrize("counts", [[40], [0, 0], [300, 0, 7], [1, 600, 257, 30]], ids=str)
+def test_several_blocks(counts: list[int]) -> None:
+    """Catches a launch for many blocks that takes the numbers or the particles of another one.
+
+    Some blocks need several thread blocks, others nothing; some get more than leave, others fewer.
+    """
+    rows = [moving(count, 0.3 + 0.1 * n) for n, count in enumerate(counts)]
+    here = [Counterpart("cpu", one, 900) for one in rows]
+    there = [Counterpart("gpu", one, 900, shared=True) for one in rows]
+    right = [pushed(side) for side in here]
+    state: list[Any] = [(gpu.device.to_device(mesh()), FRAME, float(SIZE), KNOWN) for gpu in there]
+    GPU.push_all([
+        (gpu.count, 1, *gpu.arrays[:5], *given, gpu.owners, gpu.counters, gpu.gaps, gpu.arrays[7],
+         None)
+        for gpu, given in zip(there, state, strict=True)
+    ])  # fmt: skip
+    left = [int(counters[LEFT]) for counters in right]
+    assert [gpu.host(gpu.counters).tolist() for gpu in there] == [c.tolist() for c in right]
+    sent = [room_for(side) for side in here], [room_for(side) for side in there]
+    work = [
+        [(n, a.gaps, a.owners, a.counters, a.arrays, to) for n, a, to in zip(left, *one, strict=True)]
+        for one in ((here, sent[0]), (there, sent[1]))
+    ]  # fmt: skip
+    for task in work[0]:
+        CPU.pack(*task)
+    GPU.pack_all(work[1])
+    for gpu, on_cpu, on_gpu in zip(there, *sent, strict=True):
+        gpu.device.stage(on_gpu.values())
+        assert all(np.array_equal(in_order(on_gpu[e]), in_order(on_cpu[e])) for e in TARGETS)
+    came = [arrivals([3 * n, 20 // (n + 1)]) for n in range(len(counts))]
+    unpacked, closed, ends = [], [], []
+    for a, b, leave, messages in zip(here, there, left, came, strict=True):
+        many = sum(map(len, messages.values()))
+        ends.append(a.count + many - leave)
+        for side in (a, b):
+            view = side.device.received({e: m.copy() for e, m in messages.items()})
+            work_of = side.owners, side.counters
+            unpack = view, FRAME, side.gaps, leave, side.count, *work_of, side.arrays
+            close = side.count, side.gaps, many, leave, *work_of, side.spare, side.arrays
+            if side is a:
+                CPU.unpack(*unpack)
+                CPU.close_gaps(*close)
+                continue
+            unpacked.append((*unpack, float(SIZE), None))
+            closed += [close] if many < leave else []
+    GPU.store_all(unpacked, closed)
+    for a, b, end in zip(here, there, ends, strict=True):
+        assert support.same_bits(b.rows(end), a.rows(end))
+    tasks = []
+    for gpu, end in zip(there, ends, strict=True):
+        gpu.places = gpu.device.empty((900,), np.int32)
+        starts = gpu.device.empty((CELLS[1] - CELLS[0] + 1,), np.int64)
+        x = gpu.arrays[0]
+        tasks.append((end, x, float(CELLS[0]), starts, gpu.places, gpu.spare, gpu.arrays))
+    GPU.sort_all(tasks)
+    for a, b, end in zip(here, there, ends, strict=True):
+        assert (np.diff(np.floor(b.host(b.arrays[0])[:end])) >= 0).all()
+        assert support.same_bits(b.rows(end), a.rows(end))
+
+
 # Order -------------------------------------------------------------------------------------------
 
 
@@ -589,11 +659,19 @@ RUNS = [
 ]
 
 
-@pytest.mark.parametrize(("grid", "steps", "problem"), RUNS)
-def test_same_bits_as_on_the_cpu(grid: tuple[int, int], steps: int, problem: PicProblem) -> None:
-    """Catches particles lost, doubled or moved otherwise, with events and over a whole block."""
+CASES = [(*run, odf) for run in RUNS for odf in (1, 2) if odf == 1 or run[2].k < 2]
+
+
+@pytest.mark.parametrize(("grid", "steps", "problem", "odf"), CASES)
+def test_same_bits_as_on_the_cpu(
+    grid: tuple[int, int], steps: int, problem: PicProblem, odf: int
+) -> None:
+    """Catches particles lost, doubled or moved otherwise, with events and over a whole block.
+
+    With several blocks on a PE, one launch does the work of all.
+    """
     cpu, gpu = (
-        support.solve("pic", problem, grid, steps, device=d, plan=AuditPlan(16, 0, 3))
+        support.solve("pic", problem, grid, steps, odf=odf, device=d, plan=AuditPlan(16, 0, 3))
         for d in ("cpu", "gpu")
     )
     assert gpu.state_hash == cpu.state_hash
@@ -616,15 +694,18 @@ def test_particles_stay_in_order_on_the_device() -> None:
     assert support.state_hash_of(blocks) == support.solve("pic", problem, (1, 2), 4).state_hash
 
 
-def test_block_pickled_in_mid_run() -> None:
-    """Catches device state that a migration loses, or that stays behind."""
+@pytest.mark.parametrize("odf", [1, 2])
+def test_block_pickled_in_mid_run(odf: int) -> None:
+    """Catches device state that a migration loses, or that stays behind, or in another stream."""
     problem = problem_of(*EVENTS)
-    engine = Engine(support.blocks_of("pic", problem, (2, 1), device="gpu")).setup()
+    engine = Engine(support.blocks_of("pic", problem, (2, 1), device="gpu", odf=odf)).setup()
     engine.round(0, 1)
     engine.round(1, 1)
     moved = [pickle.loads(pickle.dumps(block)) for block in engine.blocks]
     for block in moved:
         assert block.particles.device is block.device
+        assert block.device.shares_queue is (odf == 2)
+        assert block.particles.x.stream is block.device.stream
     again = Engine(moved)
     for step in (2, 3):
         again.round(step, 1)
@@ -675,13 +756,13 @@ def wrong_shift(block: Any) -> None:
 def copied_too_early(block: Any) -> None:
     """Copy the counters before particles have come."""
     mine = block.particles
-    add, show = mine.add, mine.show
+    take, show = mine.take, mine.show
 
-    def added(*arguments: Any) -> None:
+    def taken(*arguments: Any) -> Any:
         show()
-        add(*arguments)
+        return take(*arguments)
 
-    mine.add, mine.show = added, lambda: None
+    mine.take, mine.show = taken, lambda: None
 
 
 def counts_of_the_round_before(block: Any) -> None:
@@ -724,14 +805,15 @@ WRONG: list[Callable[[Any], None]] = [
 ]
 
 
+@pytest.mark.parametrize("odf", [1, 2])
 @pytest.mark.parametrize("wrong", WRONG)
-def test_wrong_foresight_is_noticed(wrong: Callable[[Any], None]) -> None:
+def test_wrong_foresight_is_noticed(wrong: Callable[[Any], None], odf: int) -> None:
     """Catches particles that no message had room for, and rows of messages that nobody wrote.
 
     Whose block looks first complains: the sender's, or that to which rows of no particle came.
     """
     problem = problem_of(k=1, m=-2, particles=400, distribution=Distribution("linear", (1.0, 9.0)))
-    blocks = support.blocks_of("pic", problem, (2, 2), device="gpu")
+    blocks = support.blocks_of("pic", problem, (2, 2), device="gpu", odf=odf)
     for block in blocks:
         wrong(block)
     engine = Engine(blocks).setup()
@@ -767,13 +849,15 @@ def toolkit_copy(array: Any, values: np.ndarray) -> None:
     assert memory.to_host(array).tobytes() == values.tobytes()
 
 
-def test_a_step_waits_only_for_the_last_one() -> None:
+@pytest.mark.parametrize("odf", [1, 4])
+def test_a_step_waits_only_for_the_last_one(odf: int) -> None:
     """Catches a step that waits for its own push, or for the last one before all have pushed.
 
     After an event and in a shorter round, there is one wait for the push.
     """
     problem = problem_of("inject:4:9:10,13,10,13", k=0, time_tile=2)
-    blocks: list[Any] = list(support.blocks_of("pic", problem, (2, 2), device="gpu"))
+    grid = (2, 2) if odf == 1 else (1, 1)
+    blocks: list[Any] = list(support.blocks_of("pic", problem, grid, device="gpu", odf=odf))
     engine, seen = Engine(blocks).setup(), []
 
     def noted(word: str, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -782,7 +866,7 @@ def test_a_step_waits_only_for_the_last_one() -> None:
     for block in blocks:
         copy = block.particles.copy
         block.device.to_host = noted("wait", block.device.to_host)
-        block.push = noted("push", block.push)
+        block.to_push = noted("push", block.to_push)
         copy.begin, copy.get = noted("copy", copy.begin), noted("get", copy.get)
     rounds = []
     for step, count in ((0, 2), (2, 2), (4, 2), (6, 2), (8, 1)):
