@@ -38,14 +38,6 @@ class HostCopy:
         raise NotImplementedError
 
 
-def _again(name: str, shares_queue: bool) -> Device:
-    """Return a device for a block that has migrated."""
-    device = get(name)
-    if shares_queue:
-        device.share_queue()
-    return device
-
-
 class Memory:
     """The arrays of a block. Raises MemoryError if the device has no memory left."""
 
@@ -65,6 +57,14 @@ class Memory:
     def host_copy(self, array: Array) -> HostCopy | None:
         """Return what copies a small array to the host; None on the CPU, where that is no copy."""
         return None
+
+    def begin_copies(self, copies: Sequence[HostCopy]) -> None:
+        """Begin the copies of blocks that share a queue, at once; of all of them again next time.
+
+        That is after all have been got.
+        """
+        for copy in copies:
+            copy.begin()
 
     def to_device(self, array: np.ndarray) -> Array:
         """Return an array on the device; on the CPU the array itself, on other devices a copy."""
@@ -310,3 +310,11 @@ def open_backend(name: str, local_rank: int = 0, per_host: int | None = None) ->
 def get(name: str) -> Device:
     """Return a device of that name for one block. Raises DeviceUnavailable."""
     return OPENED.get(name).device()
+
+
+def _again(name: str, shares_queue: bool) -> Device:
+    """Return a device for a block that has migrated."""
+    device = get(name)
+    if shares_queue:
+        device.share_queue()
+    return device

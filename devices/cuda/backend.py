@@ -22,6 +22,7 @@ from miniapps.devices.backend import Backend, Device, DeviceUnavailable, HostCop
 from miniapps.devices.cuda import memory, streams
 from miniapps.devices.cuda.buffers import MessageBuffer, MessageView, Spare, stage
 from miniapps.devices.cuda.compiler import declared
+from miniapps.devices.cuda.host_copies import begin_all
 from miniapps.devices.cuda.moves import Arriving, Borrowing, Leaving, Place, Room
 from miniapps.devices.cuda.toolkit import Toolkit, chosen, require, retire
 
@@ -103,6 +104,10 @@ class Gpu(Device):
     def host_copy(self, array: Any) -> HostCopy:
         """See `Memory.host_copy`."""
         return memory.PinnedCopy(array)
+
+    def begin_copies(self, copies: Sequence[Any]) -> None:
+        """See `Memory.begin_copies`."""
+        begin_all(copies)
 
     def leaving(self, array: Any, used: slice = slice(None)) -> Any:
         """See `Memory.leaving`: a copy on the host, unless `CudaBackend.pack` takes it along."""

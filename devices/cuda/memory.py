@@ -77,7 +77,10 @@ def to_host(array: Any) -> np.ndarray:
 
 
 class PinnedCopy(HostCopy):
-    """A copy of a device array in pinned memory, made in the array's stream."""
+    """A copy of a device array in pinned memory, made in the array's stream.
+
+    ``pinned``: where the last copy is; `devices.cuda.host_copies` puts it elsewhere.
+    """
 
     def __init__(self, array: Any) -> None:
         self.array = array

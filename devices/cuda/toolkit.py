@@ -101,7 +101,7 @@ class Toolkit:
         if self.idle:
             return self.idle.pop()
         stream = self.new_stream()
-        stream.toolkit, stream.slots = self, []
+        stream.toolkit, stream.slots, stream.groups = self, [], {}
         return stream
 
     def shared_stream(self) -> Any:

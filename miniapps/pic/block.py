@@ -37,7 +37,7 @@ from miniapps.kernels.pic.counters import (
 )
 from miniapps.kernels.pic.interface import PicKernels
 from miniapps.pic.events import Event
-from miniapps.pic.particles import FLOATS, ORIGINS, Arguments, Particles
+from miniapps.pic.particles import FLOATS, ORIGINS, Arguments, Particles, show_all
 from miniapps.pic.problem import PicProblem
 
 
@@ -460,8 +460,7 @@ def store_all(tasks: Sequence[tuple[PicBlock, int, Mapping[Edge, Any]]]) -> list
     kernels.store_all(unpacked, closed)
     sorts = [block.particles.to_sort(*block.columns) for block, *_ in tasks]
     kernels.sort_all([work for work in sorts if work])
-    for block, *_ in tasks:
-        block.particles.show()
+    show_all([block.particles for block, *_ in tasks])
     return [None] * len(tasks)
 
 

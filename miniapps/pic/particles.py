@@ -6,7 +6,7 @@ Arrays grow one at a time, so growing never needs a second copy of all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import sub
 from typing import Any
 
@@ -107,9 +107,7 @@ class Particles:
 
     def show(self) -> None:
         """Let the counters be `seen` later as they are after all kernels launched so far."""
-        if self.copy is not None:
-            self.copy.begin()
-            self.is_copied = True
+        show_all([self])
 
     def seen(self) -> tuple[list[int], list[int]] | None:
         """The counters last shown, and how many emigrants per owner they foresee for this round.
@@ -186,3 +184,10 @@ class Particles:
         self.unsorted = 0
         starts = self.device.empty((columns + 1,), np.int64)
         return self.count, self.x, x0, starts, self.places, self.spare, self.arrays
+
+
+def show_all(every: Sequence[Particles]) -> None:
+    """Do `Particles.show` for blocks that share a queue."""
+    every[0].device.begin_copies([mine.copy for mine in every if mine.copy is not None])
+    for mine in every:
+        mine.is_copied = mine.copy is not None

@@ -486,9 +486,12 @@ def test_several_blocks(counts: list[int]) -> None:
     assert [gpu.host(gpu.counters).tolist() for gpu in there] == [c.tolist() for c in right]
     sent = [room_for(side) for side in here], [room_for(side) for side in there]
     work = [
-        [(n, a.gaps, a.owners, a.counters, a.arrays, to) for n, a, to in zip(left, *one, strict=True)]
+        [
+            (n, side.gaps, side.owners, side.counters, side.arrays, to)
+            for n, side, to in zip(left, *one, strict=True)
+        ]
         for one in ((here, sent[0]), (there, sent[1]))
-    ]  # fmt: skip
+    ]
     for task in work[0]:
         CPU.pack(*task)
     GPU.pack_all(work[1])
@@ -756,13 +759,14 @@ def wrong_shift(block: Any) -> None:
 def copied_too_early(block: Any) -> None:
     """Copy the counters before particles have come."""
     mine = block.particles
-    take, show = mine.take, mine.show
+    take = mine.take
 
     def taken(*arguments: Any) -> Any:
-        show()
+        mine.copy.begin()
         return take(*arguments)
 
-    mine.take, mine.show = taken, lambda: None
+    mine.take = taken
+    block.device.begin_copies = lambda copies: None
 
 
 def counts_of_the_round_before(block: Any) -> None:
@@ -866,14 +870,14 @@ def test_a_step_waits_only_for_the_last_one(odf: int) -> None:
     for block in blocks:
         copy = block.particles.copy
         block.device.to_host = noted("wait", block.device.to_host)
-        block.to_push = noted("push", block.to_push)
-        copy.begin, copy.get = noted("copy", copy.begin), noted("get", copy.get)
+        block.to_push, copy.get = noted("push", block.to_push), noted("get", copy.get)
+        block.device.begin_copies = noted("copy", block.device.begin_copies)
     rounds = []
     for step, count in ((0, 2), (2, 2), (4, 2), (6, 2), (8, 1)):
         seen.clear()
         engine.round(step, count)
         rounds.append([*seen])
-    pushed, copied = ["push"] * len(blocks), ["copy"] * len(blocks)
+    pushed, copied = ["push"] * len(blocks), ["copy"] * (len(blocks) // odf)
     assert rounds[0] == pushed + ["wait"] * len(blocks) + copied
     assert rounds[1] == rounds[3] == pushed + ["get"] * len(blocks) + copied
     assert rounds[2] == rounds[4] == pushed + ["get", "wait"] * len(blocks) + copied
