@@ -107,7 +107,8 @@ class Particles:
 
     def show(self) -> None:
         """Let the counters be `seen` later as they are after all kernels launched so far."""
-        show_all([self])
+        if self.copy is not None:
+            show_all([self])
 
     def seen(self) -> tuple[list[int], list[int]] | None:
         """The counters last shown, and how many emigrants per owner they foresee for this round.
@@ -187,7 +188,8 @@ class Particles:
 
 
 def show_all(every: Sequence[Particles]) -> None:
-    """Do `Particles.show` for blocks that share a queue."""
-    every[0].device.begin_copies([mine.copy for mine in every if mine.copy is not None])
+    """Do `Particles.show` for blocks that share a queue, on a device where that is a copy."""
+    copies: Any = [mine.copy for mine in every]
+    every[0].device.begin_copies(copies)
     for mine in every:
-        mine.is_copied = mine.copy is not None
+        mine.is_copied = True
