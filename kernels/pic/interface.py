@@ -20,7 +20,7 @@ how many left; `kernels.pic.counters` describes both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,11 +30,23 @@ from miniapps.devices.backend import Array
 Particles = tuple[Array, ...]  # the eight arrays
 
 
+class ForAll(Protocol):
+    """Does the work of many blocks, whose arrays are in one stream, by the launches of one."""
+
+    def __call__(self, tasks: Sequence[tuple[Any, ...]]) -> None:
+        """Do the work of the tasks; `PicKernels.FOR_ALL` says what these are."""
+
+
 class PicKernels(Protocol):
     """The functions that blocks call; the packages `cpu` and `gpu` implement them.
 
     Arrays are on the device unless a function says otherwise. No function checks its arguments.
     """
+
+    # On a GPU, by name; empty on the CPU. Tasks of "push" and "pack" are the arguments of these
+    # functions; of "store" the arguments of `unpack` and of `close_gaps`, None where there is
+    # nothing to do; of "sort" (count, x, x0, starts, places, spare, arrays).
+    FOR_ALL: Mapping[str, ForAll]
 
     # At the beginning, on the host for every device ----------------------------------------------
 

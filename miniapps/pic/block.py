@@ -436,8 +436,8 @@ def push_and_pack_all(
 
     Returns how many particles leave, and the messages.
     """
-    app: Any = tasks[0][0].kernels
-    app.push_all([block.to_push(steps) for block, steps, _ in tasks])
+    for_all = tasks[0][0].kernels.FOR_ALL
+    for_all["push"]([block.to_push(steps) for block, steps, _ in tasks])
     answers: list[Any] = []
     packed = []
     for block, _, is_foreseen in tasks:
@@ -448,18 +448,16 @@ def push_and_pack_all(
             continue
         packed.append(block.to_pack(left))
         answers.append((left, packed[-1][-1]))
-    app.pack_all(packed)
+    for_all["pack"](packed)
     return answers
 
 
 def store_all(tasks: Sequence[tuple[PicBlock, int, Mapping[Edge, Any]]]) -> list[None]:
     """Do `PicBlock.store_immigrants` for blocks that share a queue: (block, left, what came)."""
-    app: Any = tasks[0][0].kernels
-    works = [block.take(left, block.device.received(came)) for block, left, came in tasks]
-    unpacked, closed = ([work for work in some if work] for some in zip(*works, strict=True))
-    app.store_all(unpacked, closed)
+    for_all = tasks[0][0].kernels.FOR_ALL
+    for_all["store"]([block.take(left, block.device.received(came)) for block, left, came in tasks])
     sorts = [block.particles.to_sort(*block.columns) for block, *_ in tasks]
-    app.sort_all([work for work in sorts if work])
+    for_all["sort"]([work for work in sorts if work])
     show_all([block.particles for block, *_ in tasks])
     return [None] * len(tasks)
 

@@ -477,7 +477,7 @@ def test_several_blocks(counts: list[int]) -> None:
     there = [Counterpart("gpu", one, 900, shared=True) for one in rows]
     right = [pushed(side) for side in here]
     state: list[Any] = [(gpu.device.to_device(mesh()), FRAME, float(SIZE), KNOWN) for gpu in there]
-    GPU.push_all([
+    GPU.FOR_ALL["push"]([
         (gpu.count, 1, *gpu.arrays[:5], *given, gpu.owners, gpu.counters, gpu.gaps, gpu.arrays[7],
          None)
         for gpu, given in zip(there, state, strict=True)
@@ -494,12 +494,12 @@ def test_several_blocks(counts: list[int]) -> None:
     ]
     for task in work[0]:
         CPU.pack(*task)
-    GPU.pack_all(work[1])
+    GPU.FOR_ALL["pack"](work[1])
     for gpu, on_cpu, on_gpu in zip(there, *sent, strict=True):
         gpu.device.stage(on_gpu.values())
         assert all(np.array_equal(in_order(on_gpu[e]), in_order(on_cpu[e])) for e in TARGETS)
     came = [arrivals([3 * n, 20 // (n + 1)]) for n in range(len(counts))]
-    unpacked, closed, ends = [], [], []
+    works, ends = [], []
     for a, b, leave, messages in zip(here, there, left, came, strict=True):
         many = sum(map(len, messages.values()))
         ends.append(a.count + many - leave)
@@ -512,9 +512,9 @@ def test_several_blocks(counts: list[int]) -> None:
                 CPU.unpack(*unpack)
                 CPU.close_gaps(*close)
                 continue
-            unpacked.append((*unpack, float(SIZE), None))
-            closed += [close] if many < leave else []
-    GPU.store_all(unpacked, closed)
+            ahead = float(SIZE), None
+            works.append(((*unpack, *ahead) if many else None, close if many < leave else None))
+    GPU.FOR_ALL["store"](works)
     for a, b, end in zip(here, there, ends, strict=True):
         assert support.same_bits(b.rows(end), a.rows(end))
     tasks = []
@@ -523,7 +523,7 @@ def test_several_blocks(counts: list[int]) -> None:
         starts = gpu.device.empty((CELLS[1] - CELLS[0] + 1,), np.int64)
         x = gpu.arrays[0]
         tasks.append((end, x, float(CELLS[0]), starts, gpu.places, gpu.spare, gpu.arrays))
-    GPU.sort_all(tasks)
+    GPU.FOR_ALL["sort"](tasks)
     for a, b, end in zip(here, there, ends, strict=True):
         assert (np.diff(np.floor(b.host(b.arrays[0])[:end])) >= 0).all()
         assert support.same_bits(b.rows(end), a.rows(end))

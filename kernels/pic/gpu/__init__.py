@@ -1,5 +1,7 @@
 """Kernels of PIC on the GPU."""
 
+from collections.abc import Mapping
+
 from miniapps.kernels.pic.gpu.diagnostics import largest_error, sums_of_ids
 from miniapps.kernels.pic.gpu.migrate import (
     close_gaps,
@@ -15,3 +17,11 @@ from miniapps.kernels.pic.gpu.migrate import (
 from miniapps.kernels.pic.gpu.push import find_leaving, push, push_all
 from miniapps.kernels.pic.gpu.sort import places_by_column, reorder, sort_all
 from miniapps.kernels.pic.initial import count_columns, foresee_removed, place
+from miniapps.kernels.pic.interface import ForAll
+
+FOR_ALL: Mapping[str, ForAll] = {
+    "push": push_all,
+    "pack": pack_all,
+    "store": store_all,
+    "sort": sort_all,
+}

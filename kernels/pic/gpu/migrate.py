@@ -418,12 +418,9 @@ def _words_to_close(
     ]  # fmt: skip
 
 
-def store_all(unpacked: Sequence[tuple[Any, ...]], closed: Sequence[tuple[Any, ...]]) -> None:
-    """Do `unpack` for some blocks in one stream, and then `close_gaps`, by three launches.
-
-    The tasks are the arguments of these functions, for blocks to which something comes and for
-    blocks that have gaps left.
-    """
+def store_all(tasks: Sequence[tuple[Any, ...]]) -> None:
+    """Do `unpack` for blocks in one stream, and then `close_gaps`, by three launches."""
+    unpacked, closed = ([work for work in some if work] for some in zip(*tasks, strict=True))
     if len(unpacked) <= 1 and len(closed) <= 1:
         for task in unpacked:
             unpack(*task)
