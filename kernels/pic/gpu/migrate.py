@@ -28,23 +28,16 @@ from miniapps.kernels.pic.counters import (
 )
 from miniapps.kernels.pic.gpu.push import foresee, inside
 from miniapps.kernels.pic.gpu.tables import (
-    CELLS,
-    CHARGE,
     COUNTERS_AT,
-    IDS,
     MORE,
-    MOTIONS,
     OWNERS_AT,
     ROOM,
-    VX,
-    VY,
-    X,
-    Y,
     bits_of,
     bytes_at,
     first_words,
     floats_at,
     numbers_at,
+    particles_at,
     words_at,
     words_of,
 )
@@ -143,14 +136,7 @@ def _pack_all(count, tasks):  # type: ignore[no-untyped-def]
     at, mine = task_here(count, tasks)
     if mine:
         room = np.int64(tasks[at, ROOM])
-        x = floats_at(np.int64(tasks[at, X]), room)
-        y = floats_at(np.int64(tasks[at, Y]), room)
-        vx = floats_at(np.int64(tasks[at, VX]), room)
-        vy = floats_at(np.int64(tasks[at, VY]), room)
-        charge = floats_at(np.int64(tasks[at, CHARGE]), room)
-        ids = numbers_at(np.int64(tasks[at, IDS]), room)
-        cells = numbers_at(np.int64(tasks[at, CELLS]), room)
-        motions = numbers_at(np.int64(tasks[at, MOTIONS]), room)
+        x, y, vx, vy, charge, ids, cells, motions = particles_at(tasks, at)
         owners = bytes_at(np.int64(tasks[at, OWNERS_AT]), room)
         counters = numbers_at(np.int64(tasks[at, COUNTERS_AT]), COUNTERS)
         leaving = numbers_at(np.int64(tasks[at, GAPS]), np.int64(tasks[at, GAPS_ROOM]))
@@ -246,14 +232,7 @@ def _unpack_all(count, tasks):  # type: ignore[no-untyped-def]
     if mine:
         reals = tasks.view(np.float64)
         room = np.int64(tasks[at, ROOM])
-        x = floats_at(np.int64(tasks[at, X]), room)
-        y = floats_at(np.int64(tasks[at, Y]), room)
-        vx = floats_at(np.int64(tasks[at, VX]), room)
-        vy = floats_at(np.int64(tasks[at, VY]), room)
-        charge = floats_at(np.int64(tasks[at, CHARGE]), room)
-        ids = numbers_at(np.int64(tasks[at, IDS]), room)
-        cells = numbers_at(np.int64(tasks[at, CELLS]), room)
-        motions = numbers_at(np.int64(tasks[at, MOTIONS]), room)
+        x, y, vx, vy, charge, ids, cells, motions = particles_at(tasks, at)
         owners = bytes_at(np.int64(tasks[at, OWNERS_AT]), room)
         counters = numbers_at(np.int64(tasks[at, COUNTERS_AT]), COUNTERS)
         gaps = numbers_at(np.int64(tasks[at, GAPS]), np.int64(tasks[at, GAPS_ROOM]))
@@ -372,14 +351,7 @@ def _fill_holes_all(count, tasks):  # type: ignore[no-untyped-def]
     at, mine = task_here(count, tasks)
     if mine:
         room = np.int64(tasks[at, ROOM])
-        x = floats_at(np.int64(tasks[at, X]), room)
-        y = floats_at(np.int64(tasks[at, Y]), room)
-        vx = floats_at(np.int64(tasks[at, VX]), room)
-        vy = floats_at(np.int64(tasks[at, VY]), room)
-        charge = floats_at(np.int64(tasks[at, CHARGE]), room)
-        ids = numbers_at(np.int64(tasks[at, IDS]), room)
-        cells = numbers_at(np.int64(tasks[at, CELLS]), room)
-        motions = numbers_at(np.int64(tasks[at, MOTIONS]), room)
+        x, y, vx, vy, charge, ids, cells, motions = particles_at(tasks, at)
         counters = numbers_at(np.int64(tasks[at, COUNTERS_AT]), COUNTERS)
         gaps = numbers_at(np.int64(tasks[at, GAPS]), np.int64(tasks[at, GAPS_ROOM]))
         spare = words_at(np.int64(tasks[at, SPARE]), room)

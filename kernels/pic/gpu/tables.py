@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from miniapps.devices.backend import Array
-from miniapps.devices.cuda.compiler import viewer
+from miniapps.devices.cuda.compiler import inlined, viewer
 from miniapps.devices.cuda.memory import address
 from miniapps.devices.cuda.tasks import WORDS
 
@@ -24,6 +24,21 @@ MORE = WORDS + 11  # where the other words begin
 floats_at, numbers_at = viewer("float64"), viewer("int64")
 words_at, places_at = viewer("uint64"), viewer("int32")
 bytes_at, charges_at = viewer("uint8"), viewer("int8")
+
+
+@inlined
+def particles_at(tasks, at):  # type: ignore[no-untyped-def]
+    """Return the arrays of a block's particles, for a kernel that needs all of them."""
+    room = np.int64(tasks[at, ROOM])
+    x = floats_at(np.int64(tasks[at, X]), room)
+    y = floats_at(np.int64(tasks[at, Y]), room)
+    vx = floats_at(np.int64(tasks[at, VX]), room)
+    vy = floats_at(np.int64(tasks[at, VY]), room)
+    charge = floats_at(np.int64(tasks[at, CHARGE]), room)
+    ids = numbers_at(np.int64(tasks[at, IDS]), room)
+    cells = numbers_at(np.int64(tasks[at, CELLS]), room)
+    motions = numbers_at(np.int64(tasks[at, MOTIONS]), room)
+    return x, y, vx, vy, charge, ids, cells, motions
 
 
 def bits_of(*values: float) -> list[int]:
