@@ -72,6 +72,7 @@ FASTEST = {
 # What a command may take, and what is left of it when it has ended. Only a failing test takes as
 # long; on a busy machine a start has taken 30 s instead of 0.7.
 PATIENCE_S, ENDING_S = 200.0, 60.0
+COMPILING_S = 60.0  # that no PE makes progress, while kernels are compiled
 GPU_GAIN = 75  # at most, of a GPU over such a core: 3e11 points per second at 4.8 TB/s
 TOOLKIT = "MINIAPPS_CUDA_TOOLKIT"  # by which a whole test run may use the stub driver
 LAUNCHER_VARIABLES = ("PMI_", "OMPI_", "MV2_", "SLURM_", "PMIX_", "HYDI_", "MINIAPPS_", "NETSTART")
@@ -200,7 +201,9 @@ def records_of(
                 found = batch.solve_all(specs)
         found = [{"failed": one} if isinstance(one, str) else one for one in found]
         return json.loads(json.dumps(found))
-    done = execute([*PROGRAM, "batch", "-"], timeout, env, "\n".join(lines))
+    # Emulated kernels are compiled in the run, which may take longer than any step.
+    patient = [*PROGRAM, "batch", "-", "--stall", COMPILING_S]
+    done = execute(patient, timeout, env, "\n".join(lines))
     records = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(records) == len(lines), f"{done.returncode}\n{done.stderr}"
     return records
