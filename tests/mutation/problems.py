@@ -271,6 +271,7 @@ LEANMD += (
     ),
     leanmd((3, 3, 3), 3, moving=True),  # fewer atoms per block than an audit asks for
     leanmd((1, 1, 1), 3, lattice=(5, 5, 5)),  # with clusters of atoms far from all ghosts
+    leanmd((2, 1, 1), 5, dtype="float32", rebuild=3),  # positions seen as integers
 )
 ECHO = (
     Run("echo", (2, 3), 4),
