@@ -20,21 +20,14 @@ from miniapps.devices.backend import Array
 from miniapps.devices.cuda.compiler import blocks, cuda, inlined, kernel, mul
 from miniapps.devices.cuda.memory import flat
 from miniapps.devices.cuda.primitives import THREADS, fill
-from miniapps.kernels.exact_sum import WORDS
-from miniapps.kernels.exact_sum.cpu import LOWEST_OF_DOT
 from miniapps.kernels.exact_sum.gpu import (
     AT_A_TIME,
     AT_ONCE,
     CHUNK,
-    HALVES,
     MANY_BLOCKS,
-    add_block,
-    add_chunk,
+    add_products,
     carry,
-    flush,
-    power_above,
 )
-from miniapps.kernels.exact_sum.gpu import clear as clear_words
 from miniapps.kernels.halo.interface import Region
 
 WIDE, HIGH = 32, 8  # points of a row, and rows, of a thread block
@@ -176,27 +169,13 @@ def _pipelined(  # type: ignore[no-untyped-def]
 )
 def _dot(a, b, plane, row, x0, x1, y0, y1, z0, z1, words):  # type: ignore[no-untyped-def]
     """Add the products of a region; a thread takes chunks across the planes."""
-    mine = cuda.shared.array(WORDS, "int64")
-    sums = cuda.shared.array((HALVES, THREADS), "int64")
-    common = cuda.shared.array(1, "int64")
-    common[0] = LOWEST_OF_DOT
-    clear_words(mine)
     j, k = _line_and_point(y0, z0)
     i = x0 + np.uint64(cuda.blockIdx.z) * np.uint64(CHUNK)
     at, end = i * plane + j * row + k, np.uint64(0)
     if j < y1 and k < z1:
         end = x1 * plane
-    cuda.atomic.max(common, 0, power_above(a, b, 1, at, plane, end))
-    cuda.syncthreads()
-    e = common[0]
-    one = two = three = count = np.int64(0)
-    while at < end:
-        e, one, two, three, count = add_chunk(
-            a, b, 1, at, plane, end, e, one, two, three, count, mine
-        )
-        at += np.uint64(CHUNK) * np.uint64(cuda.gridDim.z) * plane
-    add_block(e, common[0], one, two, three, count, sums, mine)
-    flush(mine, words)
+    stride = np.uint64(CHUNK) * np.uint64(cuda.gridDim.z) * plane
+    add_products(a, b, 1, at, plane, stride, end, words)
 
 
 # Gauss-Seidel ------------------------------------------------------------------------------------

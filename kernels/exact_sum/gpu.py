@@ -231,6 +231,31 @@ def flush(mine, words):  # type: ignore[no-untyped-def]
         k += threads
 
 
+@inlined
+def add_products(a, b, pairs, at, step, stride, end, words):  # type: ignore[no-untyped-def]
+    """Add the products of all threads, at most `THREADS` of a thread block.
+
+    A thread has chunks of products: at ``at``, and ``stride`` farther as long as that is before
+    ``end``. Those of a chunk are ``step`` apart.
+    """
+    mine = cuda.shared.array(WORDS, "int64")
+    sums = cuda.shared.array((HALVES, THREADS), "int64")
+    common = cuda.shared.array(1, "int64")
+    common[0] = LOWEST_OF_DOT
+    clear(mine)
+    cuda.atomic.max(common, 0, power_above(a, b, pairs, at, step, end))
+    cuda.syncthreads()
+    e = common[0]
+    one = two = three = count = np.int64(0)
+    while at < end:
+        e, one, two, three, count = add_chunk(
+            a, b, pairs, at, step, end, e, one, two, three, count, mine
+        )
+        at += stride
+    add_block(e, common[0], one, two, three, count, sums, mine)
+    flush(mine, words)
+
+
 # Kernels -----------------------------------------------------------------------------------------
 
 
@@ -242,23 +267,9 @@ def _adding(real: str) -> Kernel:
         launch_bounds=(THREADS, AT_A_TIME),
     )
     def add(first, end, a, b, pairs, words):  # type: ignore[no-untyped-def]
-        mine = cuda.shared.array(WORDS, "int64")
-        sums = cuda.shared.array((HALVES, THREADS), "int64")
-        common = cuda.shared.array(1, "int64")
-        common[0] = LOWEST_OF_DOT
-        clear(mine)
-        at, step = first + thread_index(), np.uint64(cuda.gridDim.x) * np.uint64(cuda.blockDim.x)
-        cuda.atomic.max(common, 0, power_above(a, b, pairs, at, step, end))
-        cuda.syncthreads()
-        e = common[0]
-        one = two = three = count = np.int64(0)
-        while at < end:
-            e, one, two, three, count = add_chunk(
-                a, b, pairs, at, step, end, e, one, two, three, count, mine
-            )
-            at += np.uint64(CHUNK) * step
-        add_block(e, common[0], one, two, three, count, sums, mine)
-        flush(mine, words)
+        step = np.uint64(cuda.gridDim.x) * np.uint64(cuda.blockDim.x)
+        stride = np.uint64(CHUNK) * step
+        add_products(a, b, pairs, first + thread_index(), step, stride, end, words)
 
     return add
 

@@ -101,7 +101,7 @@ def last_plane_left_out(right: Any) -> Any:
     return edited(right, ("end = x1 * plane", "end = (x1 - np.uint64(1)) * plane"))
 
 
-@kernel_fault(f"{KERNELS}:flush")
+@kernel_fault(f"{SUMS}:flush")
 def sum_without_barrier(right: Any) -> Any:
     """Threads do not wait for the products that others add in shared memory."""
     return edited(right, ("cuda.syncthreads()", "pass"))
@@ -119,7 +119,7 @@ def product_cut(right: Any) -> Any:
     return edited(right, ("second += bits(u)", "second += bits(m2)"))
 
 
-@kernel_fault(f"{KERNELS}:add_block")
+@kernel_fault(f"{SUMS}:add_block")
 def last_sum_left_out(right: Any) -> Any:
     """The sums of a thread block's last thread are not added: off by one."""
     return edited(right, ("k + half < threads", "k + half + 1 < threads"))
