@@ -6,6 +6,7 @@ A module named ``faults`` in an app's package, or beside a driver's file, lists 
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -116,12 +117,12 @@ def skipping(
 
 
 def spoiling(right: Any, spoil: Callable[[Any], None]) -> Any:
-    """A block's ``step``, after whose step `SPOILT_AT` the first block is spoilt."""
+    """A block's ``step``, after which the first block is spoilt, when step `SPOILT_AT` is made."""
 
     def step(self: Any, count: int) -> Generator[Any, Any, bool]:
         finished = yield from right(self, count)
         self.made = vars(self).get("made", 0) + count
-        if self.made == SPOILT_AT and not any(self.index):
+        if self.made - count < SPOILT_AT <= self.made and not any(self.index):
             spoil(self)
         return bool(finished)
 
@@ -166,6 +167,19 @@ def fault(*targets: str, **options: Any) -> Callable[[Callable[[Any], Any]], Fau
     def declare(wrong: Callable[[Any], Any]) -> Fault:
         name = wrong.__name__.replace("_", " ")
         return Fault(name, str(wrong.__doc__).splitlines()[0], targets, wrong, **options)
+
+    return declare
+
+
+def in_place_of(*targets: str, **options: Any) -> Callable[[Callable[..., Any]], Fault]:
+    """Make a `Fault` of a function that is called in place of the right one, its first argument."""
+
+    def declare(wrong: Callable[..., Any]) -> Fault:
+        @functools.wraps(wrong)
+        def change(right: Any) -> Any:
+            return lambda *arguments, **options: wrong(right, *arguments, **options)
+
+        return fault(*targets, **options)(change)
 
     return declare
 

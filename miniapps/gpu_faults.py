@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.faults import ACTED, Fault, catalogue, fault
+from miniapps.faults import ACTED, Fault, catalogue, fault, in_place_of
 
 FOR_ONE = "sweep"  # what kernels for many blocks call the function for one
 GPU = "miniapps.devices.cuda.backend:Gpu"
@@ -78,76 +78,56 @@ def kernel_fault(*targets: str, **options: Any) -> Callable[[Callable[[Any], Any
 # Memory and copies -------------------------------------------------------------------------------
 
 
-@fault("miniapps.devices.cuda.toolkit:Simulator.array", conditional=True)
-def zeros_not_written(right: Any) -> Any:
+@in_place_of("miniapps.devices.cuda.toolkit:Simulator.array", conditional=True)
+def zeros_not_written(right: Any, self: Any, how: str, size: int, dtype: Any, stream: Any) -> Any:
     """Memory that should be zero holds ones, of what was there before."""
-
-    def array(self: Any, how: str, size: int, dtype: Any, stream: Any) -> Any:
-        made = right(self, how, size, dtype, stream)
-        if how == "zeros" and size:
-            ACTED.now()
-            made.copy_to_device(np.ones(size, dtype), stream=stream)
-        return made
-
-    return array
+    made = right(self, how, size, dtype, stream)
+    if how == "zeros" and size:
+        ACTED.now()
+        made.copy_to_device(np.ones(size, dtype), stream=stream)
+    return made
 
 
-@fault(f"{GPU}.to_host")
-def copy_to_host_left_out(right: Any) -> Any:
+@in_place_of(f"{GPU}.to_host")
+def copy_to_host_left_out(right: Any, self: Any, array: Any) -> np.ndarray:
     """Memory of the host that should receive a copy keeps its zeros."""
-
-    def to_host(self: Any, array: Any) -> np.ndarray:
-        return np.zeros(array.shape, array.dtype)
-
-    return to_host
+    return np.zeros(array.shape, array.dtype)
 
 
-@fault(f"{GPU}.to_device", conditional=True)
-def copy_to_the_device_cut(right: Any) -> Any:
+@in_place_of(f"{GPU}.to_device", conditional=True)
+def copy_to_the_device_cut(right: Any, self: Any, array: np.ndarray) -> Any:
     """Copies to the device lack their last element, which is 0 there."""
-
-    def to_device(self: Any, array: np.ndarray) -> Any:
-        cut = np.ascontiguousarray(array).copy()
-        if cut.size and cut.flat[-1] != 0:
-            ACTED.now()
-            cut.flat[-1] = 0
-        return right(self, cut)
-
-    return to_device
+    cut = np.ascontiguousarray(array).copy()
+    if cut.size and cut.flat[-1] != 0:
+        ACTED.now()
+        cut.flat[-1] = 0
+    return right(self, cut)
 
 
 # Messages ----------------------------------------------------------------------------------------
 
 
-@fault(f"{BUFFER}.__init__", conditional=True)
-def messages_on_top_of_each_other(right: Any) -> Any:
+@in_place_of(f"{BUFFER}.__init__", conditional=True)
+def messages_on_top_of_each_other(right: Any, self: Any, *arguments: Any) -> None:
     """All messages of a Post begin at the same place in their buffer."""
-
-    def init(self: Any, *arguments: Any) -> None:
-        right(self, *arguments)
-        if sum(np.prod(shape) > 0 for shape in self.shapes.values()) > 1:
-            ACTED.now()
-        self.starts = dict.fromkeys(self.starts, min(self.starts.values(), default=0))
-
-    return init
-
-
-@fault(f"{GPU}.received", conditional=True)
-def old_messages(right: Any) -> Any:
-    """A block reads the messages of its round before, where they have the same shapes."""
-
-    def received(self: Any, came: Any) -> Any:
-        views = dict(right(self, came))
-        shapes = {edge: view.shape for edge, view in views.items()}
-        before = vars(self).setdefault("kept", {})
-        old = before.get(str(shapes))
-        before[str(shapes)] = views
-        if old is None or all(0 in shape for shape in shapes.values()):
-            return views
+    right(self, *arguments)
+    if sum(np.prod(shape) > 0 for shape in self.shapes.values()) > 1:
         ACTED.now()
-        return old
+    self.starts = dict.fromkeys(self.starts, min(self.starts.values(), default=0))
 
-    return received
+
+@in_place_of(f"{GPU}.received", conditional=True)
+def old_messages(right: Any, self: Any, came: Any) -> Any:
+    """A block reads the messages of its round before, where they have the same shapes."""
+    views = dict(right(self, came))
+    shapes = {edge: view.shape for edge, view in views.items()}
+    before = vars(self).setdefault("kept", {})
+    old = before.get(str(shapes))
+    before[str(shapes)] = views
+    if old is None or all(0 in shape for shape in shapes.values()):
+        return views
+    ACTED.now()
+    return old
 
 
 FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

@@ -10,11 +10,18 @@ from typing import Any
 import numpy as np
 
 from miniapps.contract import Edge
-from miniapps.faults import ACTED, Fault, catalogue, fault, off_in_its_last_bit
+from miniapps.faults import (
+    ACTED,
+    Fault,
+    catalogue,
+    fault,
+    in_place_of,
+    off_in_its_last_bit,
+    spoiling,
+)
 from miniapps.kernels.halo.interface import box
 
 STALE_AFTER = 2  # steps
-SPOILT_AT = 3  # step
 BLOCK = "miniapps.grid_block:GridBlock"
 STEP = "miniapps.{app}:Block.step"
 SWEEP = "miniapps.kernels.{app}.cpu:sweep"
@@ -39,119 +46,79 @@ def pairs(region: tuple[int, ...]) -> list[tuple[int, int]]:
 # Halos -------------------------------------------------------------------------------------------
 
 
-@fault(f"{BLOCK}.fill_ghosts", given={"boundary": "periodic"})
-def swapped_halos(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.fill_ghosts", given={"boundary": "periodic"})
+def swapped_halos(right: Any, self: Any, came: Any) -> None:
     """What comes from one side is put on the other, wherever there is a neighbour on both."""
-
-    def fill_ghosts(self: Any, came: Any) -> None:
-        edges = {edge: opposite(edge) for edge in came}
-        right(self, {e: came[o if o in came else e] for e, o in edges.items()})
-
-    return fill_ghosts
+    edges = {edge: opposite(edge) for edge in came}
+    right(self, {e: came[o if o in came else e] for e, o in edges.items()})
 
 
-@fault(f"{BLOCK}.fill_ghosts")
-def stale_halo(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.fill_ghosts")
+def stale_halo(right: Any, self: Any, came: Any) -> None:
     """After the first steps ghosts are no longer refreshed."""
-
-    def fill_ghosts(self: Any, came: Any) -> None:
-        if self.time < STALE_AFTER:
-            right(self, came)
-
-    return fill_ghosts
+    if self.time < STALE_AFTER:
+        right(self, came)
 
 
-@fault(f"{BLOCK}.fill_ghosts")
-def one_stale_face(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.fill_ghosts")
+def one_stale_face(right: Any, self: Any, came: Any) -> None:
     """One face of one block keeps the ghosts of the first steps."""
-
-    def fill_ghosts(self: Any, came: Any) -> None:
-        first = next(iter(came)) if came and not any(self.index[1:]) else None
-        fresh = self.time < STALE_AFTER
-        right(self, {e: values for e, values in came.items() if fresh or e != first})
-
-    return fill_ghosts
+    first = next(iter(came)) if came and not any(self.index[1:]) else None
+    fresh = self.time < STALE_AFTER
+    right(self, {e: values for e, values in came.items() if fresh or e != first})
 
 
-@fault(f"{BLOCK}.fill_ghosts")
-def heated_blocks(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.fill_ghosts")
+def heated_blocks(right: Any, self: Any, came: Any) -> None:
     """Every block's low faces are heated, not the domain's: the public versions' mistake."""
-
-    def fill_ghosts(self: Any, came: Any) -> None:
-        right(self, {e: 255.0 if min(e) < 0 else values for e, values in came.items()})
-
-    return fill_ghosts
+    right(self, {e: 255.0 if min(e) < 0 else values for e, values in came.items()})
 
 
-@fault(f"{BLOCK}.fill_ghosts", given=TILES | {"boundary": "periodic"})
-def no_corners(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.fill_ghosts", given=TILES | {"boundary": "periodic"})
+def no_corners(right: Any, self: Any, came: Any) -> None:
     """Ghosts are exchanged across faces only, but the second sweep needs corners."""
-
-    def fill_ghosts(self: Any, came: Any) -> None:
-        right(self, {e: v for e, v in came.items() if sum(map(abs, e)) == 1})
-
-    return fill_ghosts
+    right(self, {e: v for e, v in came.items() if sum(map(abs, e)) == 1})
 
 
-@fault(f"{BLOCK}.faces")
-def halo_before_the_sweep(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.faces")
+def halo_before_the_sweep(right: Any, self: Any) -> Any:
     """Faces are taken from the array of the step before."""
-
-    def faces(self: Any) -> Any:
-        return self.halo.pack(self.new)
-
-    return faces
+    return self.halo.pack(self.new)
 
 
-@fault(f"{BLOCK}._beside")
-def halo_off_by_one(right: Any) -> Any:
+@in_place_of(f"{BLOCK}._beside")
+def halo_off_by_one(right: Any, self: Any, edge: Edge, inside: bool) -> Any:
     """Faces are taken one cell too far inside."""
-
-    def beside(self: Any, edge: Edge, inside: bool) -> Any:
-        region = list(right(self, edge, inside))
-        for axis, side in enumerate(edge if inside else ()):
-            region[2 * axis] -= side
-            region[2 * axis + 1] -= side
-        return tuple(region)
-
-    return beside
+    region = list(right(self, edge, inside))
+    for axis, side in enumerate(edge if inside else ()):
+        region[2 * axis] -= side
+        region[2 * axis + 1] -= side
+    return tuple(region)
 
 
-@fault(f"{BLOCK}.fill_ghosts")
-def unwritten_ghosts(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.fill_ghosts")
+def unwritten_ghosts(right: Any, self: Any, came: Any) -> None:
     """Ghosts keep what the memory held: they are never received."""
-
-    def fill_ghosts(self: Any, came: Any) -> None:
-        right(self, {edge: np.full_like(v, 7e77) for edge, v in came.items()})
-
-    return fill_ghosts
+    right(self, {edge: np.full_like(v, 7e77) for edge, v in came.items()})
 
 
-@fault(f"{BLOCK}.border", given=ONE)
-def border_incomplete(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.border", given=ONE)
+def border_incomplete(right: Any, self: Any) -> Any:
     """The last strip beside the halo is not swept."""
-
-    def border(self: Any) -> Any:
-        return list(right(self))[:-1]
-
-    return border
+    return list(right(self))[:-1]
 
 
 # Decomposition -----------------------------------------------------------------------------------
 
 
-@fault("miniapps.decomposition:Layout.bounds", conditional=True)
-def every_axis_cut_as_x(right: Any) -> Any:
+@in_place_of("miniapps.decomposition:Layout.bounds", conditional=True)
+def every_axis_cut_as_x(right: Any, self: Any, index: Any) -> Any:
     """The number of blocks along x is used along every axis: right on square grids of blocks."""
-
-    def bounds(self: Any, index: Any) -> Any:
-        parts, subs = ((grid[0],) * len(grid) for grid in (self.pe_grid, self.sub_grid))
-        cut = right(replace(self, pe_grid=parts, sub_grid=subs), index)
-        if cut != right(self, index):
-            ACTED.now()
-        return cut
-
-    return bounds
+    parts, subs = ((grid[0],) * len(grid) for grid in (self.pe_grid, self.sub_grid))
+    cut = right(replace(self, pe_grid=parts, sub_grid=subs), index)
+    if cut != right(self, index):
+        ACTED.now()
+    return cut
 
 
 # Formula -----------------------------------------------------------------------------------------
@@ -240,18 +207,6 @@ def stale_kernel(right: Any) -> Any:
 # Cells -------------------------------------------------------------------------------------------
 
 
-def spoilt(right: Any, spoil: Callable[[Any], None]) -> Any:
-    """A step after which a block once does something to its own cells."""
-
-    def step(self: Any, count: int) -> Any:
-        finished = yield from right(self, count)
-        if self.time - count < SPOILT_AT <= self.time and not any(self.index):
-            spoil(self)
-        return finished
-
-    return step
-
-
 def cell_of(block: Any) -> tuple[int, ...]:
     """A cell in the middle of the block, in its arrays."""
     return tuple((a + b) // 2 for a, b in pairs(block.own))
@@ -265,19 +220,19 @@ def set_cell(block: Any, value: Callable[[float], float]) -> None:
 @fault(STEP)
 def nan(right: Any) -> Any:
     """One cell becomes NaN."""
-    return spoilt(right, lambda block: set_cell(block, lambda value: np.nan))
+    return spoiling(right, lambda block: set_cell(block, lambda value: np.nan))
 
 
 @fault(STEP)
 def infinite(right: Any) -> Any:
     """One cell becomes infinite."""
-    return spoilt(right, lambda block: set_cell(block, lambda value: np.inf))
+    return spoiling(right, lambda block: set_cell(block, lambda value: np.inf))
 
 
 @fault(STEP)
 def one_cell_off(right: Any) -> Any:
     """One cell is off by 1e-6, in the middle of the run."""
-    return spoilt(right, lambda block: set_cell(block, lambda value: value + 1e-6))
+    return spoiling(right, lambda block: set_cell(block, lambda value: value + 1e-6))
 
 
 @fault(f"{BLOCK}.state")
@@ -295,7 +250,7 @@ def two_cells_swapped(right: Any) -> Any:
         there = (here[0] - 1, *here[1:])
         block.old[here], block.old[there] = block.old[there], block.old[here]
 
-    return spoilt(right, swap)
+    return spoiling(right, swap)
 
 
 @fault(STEP)
@@ -306,66 +261,46 @@ def block_reversed(right: Any) -> Any:
         own = block.old[box(block.own)]
         own[...] = own[::-1].copy()
 
-    return spoilt(right, turn)
+    return spoiling(right, turn)
 
 
-@fault(f"{BLOCK}.__init__")
-def shifted_start(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.__init__")
+def shifted_start(right: Any, self: Any, *arguments: Any) -> None:
     """Every block begins with the field of one cell further along x."""
-
-    def init(self: Any, *arguments: Any) -> None:
-        right(self, *arguments)
-        own = self.old[box(self.own)]
-        own[...] = np.roll(own, 1, axis=0)
-
-    return init
+    right(self, *arguments)
+    own = self.old[box(self.own)]
+    own[...] = np.roll(own, 1, axis=0)
 
 
-@fault("miniapps.grid_block:initial_field")
-def field_of_another_run(right: Any) -> Any:
+@in_place_of("miniapps.grid_block:initial_field")
+def field_of_another_run(right: Any, problem: Any, bounds: Any) -> Any:
     """Every block begins with another run's field."""
-
-    def initial_field(problem: Any, bounds: Any) -> Any:
-        return 1.0 - right(problem, bounds)
-
-    return initial_field
+    return 1.0 - right(problem, bounds)
 
 
-@fault(f"{BLOCK}.sweep_rest")
-def skipped_step(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.sweep_rest")
+def skipped_step(right: Any, self: Any, count: int) -> None:
     """The blocks make one step less than they say: the first is not swept."""
-
-    def sweep_rest(self: Any, count: int) -> None:
-        if self.time:
-            right(self, count)
-            return
-        if count > 1:
-            right(self, count - 1)
-        self.time = count
-
-    return sweep_rest
+    if self.time:
+        right(self, count)
+        return
+    if count > 1:
+        right(self, count - 1)
+    self.time = count
 
 
-@fault(f"{BLOCK}.__getstate__", migrating=True)
-def migrates_in_single_precision(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.__getstate__", migrating=True)
+def migrates_in_single_precision(right: Any, self: Any) -> dict[str, Any]:
     """A migrating block is rounded to float32."""
-
-    def state_of(self: Any) -> dict[str, Any]:
-        state = right(self)
-        return state | {"old": state["old"].astype(np.float32).astype(state["old"].dtype)}
-
-    return state_of
+    state = right(self)
+    return state | {"old": state["old"].astype(np.float32).astype(state["old"].dtype)}
 
 
-@fault(f"{BLOCK}.__getstate__", migrating=True)
-def migrates_with_the_other_array(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.__getstate__", migrating=True)
+def migrates_with_the_other_array(right: Any, self: Any) -> dict[str, Any]:
     """A migrating block takes the values of the step before with it."""
-
-    def state_of(self: Any) -> dict[str, Any]:
-        state = right(self)
-        return state | {"old": state["new"], "new": state["old"]}
-
-    return state_of
+    state = right(self)
+    return state | {"old": state["new"], "new": state["old"]}
 
 
 FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

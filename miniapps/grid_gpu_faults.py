@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from miniapps.faults import ACTED, Fault, catalogue, fault
+from miniapps.faults import ACTED, Fault, catalogue, in_place_of
 from miniapps.gpu_faults import edited, kernel_fault
 
 OLD_AFTER = 2  # halos
@@ -31,24 +31,16 @@ def task_cut_off(right: Any) -> Any:
     return edited(right, ("down < table[row, DOWN]", "down + np.uint64(1) < table[row, DOWN]"))
 
 
-@fault(f"{KERNELS}:blocks")
-def grid_rounded_down(right: Any) -> Any:
+@in_place_of(f"{KERNELS}:blocks")
+def grid_rounded_down(right: Any, count: int, threads: int) -> int:
     """Thread blocks that are not full are not launched."""
-
-    def blocks(count: int, threads: int) -> int:
-        return max(1, count // threads)
-
-    return blocks
+    return max(1, count // threads)
 
 
-@fault(f"{KERNELS}:sweep_all", given=TILED)
-def ping_pong_exchanged(right: Any) -> Any:
+@in_place_of(f"{KERNELS}:sweep_all", given=TILED)
+def ping_pong_exchanged(right: Any, *arguments: Any) -> int:
     """The block takes the array of the sweep before for the newest."""
-
-    def sweep_all(*arguments: Any) -> int:
-        return 1 - int(right(*arguments))
-
-    return sweep_all
+    return 1 - int(right(*arguments))
 
 
 @kernel_fault(f"{HALO}:_pack64")
@@ -63,47 +55,35 @@ def ghosts_shifted(right: Any) -> Any:
     return edited(right, ("message[cell]", "message[cell - min(cell, np.uint64(1))]"))
 
 
-@fault(f"{HALO}:face_table")
-def last_face_left_out(right: Any) -> Any:
+@in_place_of(f"{HALO}:face_table")
+def last_face_left_out(right: Any, shape: tuple[int, ...], faces: Any) -> Any:
     """No threads are launched for the last face."""
-
-    def face_table(shape: tuple[int, ...], faces: Any) -> Any:
-        count, rows = right(shape, faces)
-        return int(rows[0, -1]) if rows.size else count, rows
-
-    return face_table
+    count, rows = right(shape, faces)
+    return int(rows[0, -1]) if rows.size else count, rows
 
 
-@fault(f"{HALO}:unpack_all", conditional=True)
-def old_halo(right: Any) -> Any:
+@in_place_of(f"{HALO}:unpack_all", conditional=True)
+def old_halo(right: Any, tasks: Any) -> None:
     """After the first messages of a block ghosts are no longer written."""
-
-    def unpack_all(tasks: Any) -> None:
-        for halo, *_ in tasks:
-            halo.unpacked = vars(halo).get("unpacked", 0) + 1
-        fresh = [task for task in tasks if task[0].unpacked <= OLD_AFTER]
-        if fresh:
-            right(fresh)
-        if len(fresh) < len(tasks):
-            ACTED.now()
-
-    return unpack_all
+    for halo, *_ in tasks:
+        halo.unpacked = vars(halo).get("unpacked", 0) + 1
+    fresh = [task for task in tasks if task[0].unpacked <= OLD_AFTER]
+    if fresh:
+        right(fresh)
+    if len(fresh) < len(tasks):
+        ACTED.now()
 
 
-@fault("miniapps.devices.cuda.backend:Gpu.received", conditional=True)
-def received_in_another_order(right: Any) -> Any:
+@in_place_of("miniapps.devices.cuda.backend:Gpu.received", conditional=True)
+def received_in_another_order(right: Any, self: Any, came: Any) -> Any:
     """Two messages of one shape are taken for each other."""
-
-    def received(self: Any, came: Any) -> Any:
-        views = dict(right(self, came))
-        for edge, view in views.items():
-            alike = [e for e, other in views.items() if other.shape == view.shape and e != edge]
-            if alike and 0 not in view.shape:
-                ACTED.now()
-                return views | {edge: views[alike[0]], alike[0]: view}
-        return views
-
-    return received
+    views = dict(right(self, came))
+    for edge, view in views.items():
+        alike = [e for e, other in views.items() if other.shape == view.shape and e != edge]
+        if alike and 0 not in view.shape:
+            ACTED.now()
+            return views | {edge: views[alike[0]], alike[0]: view}
+    return views
 
 
 FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

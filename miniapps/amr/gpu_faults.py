@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from miniapps.faults import Fault, catalogue, fault
+from miniapps.faults import Fault, catalogue, in_place_of
 from miniapps.gpu_faults import edited, kernel_fault
 
 KERNELS = "miniapps.kernels.amr.gpu"
@@ -83,16 +83,12 @@ def report_without_its_last_number(right: Any) -> Any:
     return edited(right, (change, f"if n + np.uint64(1) < numbers.size: {change}"))
 
 
-@fault("miniapps.amr.block:Refinement.interpolate")
-def kept_by_the_next_life(right: Any) -> Any:
+@in_place_of("miniapps.amr.block:Refinement.interpolate")
+def kept_by_the_next_life(right: Any, self: Any, came: Any) -> None:
     """A refinement begins with sums that are not 0, as those of an earlier one would be."""
-
-    def interpolate(self: Any, came: Any) -> None:
-        right(self, came)
-        sums = self.device.to_host(self.sums)
-        self.sums = self.device.to_device(sums + 1.0)
-
-    return interpolate
+    right(self, came)
+    sums = self.device.to_host(self.sums)
+    self.sums = self.device.to_device(sums + 1.0)
 
 
 FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

@@ -9,7 +9,16 @@ import numpy as np
 
 from miniapps.cg.block import COLOURS
 from miniapps.contract import AllReduce, Collect, Post
-from miniapps.faults import ACTED, Fault, catalogue, fault, off_in_its_last_bit, skipping, spoiling
+from miniapps.faults import (
+    ACTED,
+    Fault,
+    catalogue,
+    fault,
+    in_place_of,
+    off_in_its_last_bit,
+    skipping,
+    spoiling,
+)
 from miniapps.kernels.exact_sum import rounded as rounded_sum
 from miniapps.kernels.halo.interface import box
 
@@ -74,97 +83,66 @@ def one_edge_left_out(right: Any) -> Any:
 # Sums --------------------------------------------------------------------------------------------
 
 
-def totalling(reduce: Callable[[Any], Any]) -> Any:
-    """Sums over all blocks that are found by another reduction."""
-
-    def total(self: Any, words: np.ndarray) -> Generator[Any, Any, Any]:
-        return (yield reduce(words))
-
-    return total
-
-
-@fault(f"{BLOCK}.total")
-def sums_that_follow_the_blocks(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.total")
+def sums_that_follow_the_blocks(right: Any, self: Any, words: np.ndarray) -> Any:
     """Each block rounds its part of a dot product, and the parts are added as floats."""
-    return totalling(lambda words: AllReduce(rounded_sum(words), "sum"))
+    return (yield AllReduce(rounded_sum(words), "sum"))
 
 
-@fault(f"{BLOCK}.total")
-def largest_part_only(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.total")
+def largest_part_only(right: Any, self: Any, words: np.ndarray) -> Any:
     """Of the parts of a dot product the largest is taken."""
-    return totalling(lambda words: AllReduce(rounded_sum(words), "max"))
+    return (yield AllReduce(rounded_sum(words), "max"))
 
 
-@fault(f"{BLOCK}.total")
-def sums_of_one_block(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.total")
+def sums_of_one_block(right: Any, self: Any, words: np.ndarray) -> Generator[Any, Any, Any]:
     """Every block uses its own part of a dot product, and no other."""
-
-    def total(self: Any, words: np.ndarray) -> Generator[Any, Any, Any]:
-        yield AllReduce(words, "exact")
-        return rounded_sum(words)
-
-    return total
+    yield AllReduce(words, "exact")
+    return rounded_sum(words)
 
 
-@fault(f"{BLOCK}.total")
-def sums_in_single_precision(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.total")
+def sums_in_single_precision(right: Any, self: Any, words: np.ndarray) -> Generator[Any, Any, Any]:
     """Dot products are rounded to float32."""
-
-    def total(self: Any, words: np.ndarray) -> Generator[Any, Any, Any]:
-        found = yield AllReduce(words, "exact")
-        return np.float64(np.float32(found))
-
-    return total
+    found = yield AllReduce(words, "exact")
+    return np.float64(np.float32(found))
 
 
 # Operator and vectors ----------------------------------------------------------------------------
 
 
-@fault(f"{KERNELS}:apply")
-def diagonal_off(right: Any) -> Any:
+@in_place_of(f"{KERNELS}:apply")
+def diagonal_off(right: Any, points: int, u: Any, v: Any, *where: Any) -> None:
     """The diagonal is larger by 1e-7."""
-
-    def apply(points: int, u: Any, v: Any, *where: Any) -> None:
-        right(points, u, v, *where)
-        own = box(where[:6])
-        v[own] += 1e-7 * u[own]
-
-    return apply
+    right(points, u, v, *where)
+    own = box(where[:6])
+    v[own] += 1e-7 * u[own]
 
 
-@fault(f"{KERNELS}:apply")
-def not_symmetric(right: Any) -> Any:
+@in_place_of(f"{KERNELS}:apply")
+def not_symmetric(right: Any, points: int, u: Any, v: Any, *where: Any) -> None:
     """The point before counts a little more than the one behind."""
-
-    def apply(points: int, u: Any, v: Any, *where: Any) -> None:
-        right(points, u, v, *where)
-        x0, x1, *rest = where[:6]
-        v[box(where[:6])] -= 1e-6 * u[box((x0 - 1, x1 - 1, *rest))]
-
-    return apply
+    right(points, u, v, *where)
+    x0, x1, *rest = where[:6]
+    v[box(where[:6])] -= 1e-6 * u[box((x0 - 1, x1 - 1, *rest))]
 
 
-@fault(f"{KERNELS}:apply")
-def other_operator(right: Any) -> Any:
+@in_place_of(f"{KERNELS}:apply")
+def other_operator(right: Any, points: int, u: Any, v: Any, *where: Any) -> None:
     """Seven points are used in place of 27."""
-
-    def apply(points: int, u: Any, v: Any, *where: Any) -> None:
-        right(7, u, v, *where)
-        if points == 27:
-            v[box(where[:6])] += 20 * u[box(where[:6])]
-
-    return apply
+    right(7, u, v, *where)
+    if points == 27:
+        v[box(where[:6])] += 20 * u[box(where[:6])]
 
 
-@fault(f"{KERNELS}:advance")
-def residual_not_updated_alike(right: Any) -> Any:
+@in_place_of(f"{KERNELS}:advance")
+def residual_not_updated_alike(
+    right: Any, x: Any, r: Any, p: Any, q: Any, alpha: float, *where: Any
+) -> None:
     """The residual is updated by a step that is longer by 1e-9."""
-
-    def advance(x: Any, r: Any, p: Any, q: Any, alpha: float, *where: Any) -> None:
-        r[box(where[:6])] -= 1e-9 * alpha * q[box(where[:6])]
-        right(x, r, p, q, alpha, *where)
-
-    return advance
+    r[box(where[:6])] -= 1e-9 * alpha * q[box(where[:6])]
+    right(x, r, p, q, alpha, *where)
 
 
 @fault(f"{KERNELS}:turn")
@@ -236,15 +214,11 @@ def relaxed_too_far(right: Any) -> Any:
 # Start, end and migration ------------------------------------------------------------------------
 
 
-@fault("miniapps.cg.block:field")
-def solution_of_another_run(right: Any) -> Any:
+@in_place_of("miniapps.cg.block:field")
+def solution_of_another_run(right: Any, problem: Any, bounds: Any) -> Any:
     """The right-hand side belongs to another solution."""
-
-    def field(problem: Any, bounds: Any) -> Any:
-        found = right(problem, bounds)
-        return found * found * 0.5
-
-    return field
+    found = right(problem, bounds)
+    return found * found * 0.5
 
 
 @fault(f"{BLOCK}.step")
@@ -269,14 +243,10 @@ def last_bit_off(right: Any) -> Any:
     return off_in_its_last_bit(right)
 
 
-@fault(f"{BLOCK}.test_tolerance", given={"tolerance": 1e-3})
-def tolerance_met_too_early(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.test_tolerance", given={"tolerance": 1e-3})
+def tolerance_met_too_early(right: Any, self: Any, rr: float) -> None:
     """The run ends before the residual is small."""
-
-    def test_tolerance(self: Any, rr: float) -> None:
-        self.has_met = True
-
-    return test_tolerance
+    self.has_met = True
 
 
 def migrating(right: Any, name: str, change: Callable[[Any], Any]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from miniapps import grid_faults
-from miniapps.faults import Fault, catalogue, fault
+from miniapps.faults import Fault, catalogue, in_place_of
 from miniapps.grid_faults import ONE, UNSEEN
 
 __all__ = ["FAULTS", "PROBLEMS", "UNSEEN"]
@@ -13,15 +13,11 @@ __all__ = ["FAULTS", "PROBLEMS", "UNSEEN"]
 PROBLEMS = {"tiny": ONE | {"size": (23, 19)}, "small": ONE, "large": ONE}
 
 
-@fault("miniapps.jacobi2d:Block.sweep_measured", given={"tolerance": 1e-3, "check_every": 2})
-def tolerance_met_too_early(right: Any) -> Any:
+@in_place_of("miniapps.jacobi2d:Block.sweep_measured", given={"tolerance": 1e-3, "check_every": 2})
+def tolerance_met_too_early(right: Any, self: Any, count: int) -> float:
     """The largest change of a cell in a sweep is found to be 0, so that the run ends early."""
-
-    def sweep_measured(self: Any, count: int) -> float:
-        right(self, count)
-        return 0.0
-
-    return sweep_measured
+    right(self, count)
+    return 0.0
 
 
 FAULTS: tuple[Fault, ...] = (*grid_faults.FAULTS, *catalogue(list(globals().values())))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from miniapps.faults import ACTED, Fault, catalogue, fault, reporting
+from miniapps.faults import ACTED, Fault, catalogue, fault, in_place_of, reporting
 from miniapps.gpu_faults import edited, kernel_fault
 
 KERNELS = "miniapps.kernels.leanmd.gpu"
@@ -99,17 +99,13 @@ def present_position_foreseen(right: Any) -> Any:
     return edited(right, ("apart = place -", "apart = position[axis, i] -"))
 
 
-@fault(f"{MOTION}:launch", conditional=True)
-def thread_block_missing(right: Any) -> Any:
+@in_place_of(f"{MOTION}:launch", conditional=True)
+def thread_block_missing(right: Any, count: int, *arguments: Any) -> Any:
     """Grids of several thread blocks lack the last one."""
-
-    def launch(count: int, *arguments: Any) -> Any:
-        size, threads, stream = right(count, *arguments)
-        if size > 1:
-            ACTED.now()
-        return max(1, size - 1), threads, stream
-
-    return launch
+    size, threads, stream = right(count, *arguments)
+    if size > 1:
+        ACTED.now()
+    return max(1, size - 1), threads, stream
 
 
 @kernel_fault(f"{MOTION}:_sums_of_motion")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from miniapps.faults import ACTED, Fault, catalogue, fault
+from miniapps.faults import ACTED, Fault, catalogue, fault, in_place_of
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.events import Event
 
@@ -46,143 +45,95 @@ HARMLESS = {
 # Motion ------------------------------------------------------------------------------------------
 
 
-@fault(f"{BLOCK}.push")
-def hopping(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.push")
+def hopping(right: Any, self: Any, steps: int) -> None:
     """``v = a dt`` instead of ``+=``: particles hop back and forth between two columns."""
-
-    def push(self: Any, steps: int) -> None:
-        mine = self.particles
-        before = mine.vx.copy()
-        right(self, steps)
-        mine.vx -= before
-
-    return push
+    mine = self.particles
+    before = mine.vx.copy()
+    right(self, steps)
+    mine.vx -= before
 
 
-@fault(f"{BLOCK}.push")
-def one_push_left_out(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.push")
+def one_push_left_out(right: Any, self: Any, steps: int) -> None:
     """One step moves nothing, as in a program whose loop begins one too late."""
-
-    def push(self: Any, steps: int) -> None:
-        if self.time != MISTAKE_AT:
-            right(self, steps)
-
-    return push
+    if self.time != MISTAKE_AT:
+        right(self, steps)
 
 
-@fault(f"{BLOCK}.push")
-def one_push_too_many(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.push")
+def one_push_too_many(right: Any, self: Any, steps: int) -> None:
     """One step moves everything twice."""
-
-    def push(self: Any, steps: int) -> None:
-        for _ in range(1 + (self.time == MISTAKE_AT)):
-            right(self, steps)
-
-    return push
+    for _ in range(1 + (self.time == MISTAKE_AT)):
+        right(self, steps)
 
 
-@fault(f"{BLOCK}.push")
-def velocity_off_by_little(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.push")
+def velocity_off_by_little(right: Any, self: Any, steps: int) -> None:
     """The velocity grows by a factor of 1 + 1e-10 too much."""
-
-    def push(self: Any, steps: int) -> None:
-        right(self, steps)
-        self.particles.vx[: self.particles.count] *= 1 + 1e-10
-
-    return push
+    right(self, steps)
+    self.particles.vx[: self.particles.count] *= 1 + 1e-10
 
 
-@fault(f"{BLOCK}.push")
-def positions_in_single_precision(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.push")
+def positions_in_single_precision(right: Any, self: Any, steps: int) -> None:
     """Positions are kept in float32."""
-
-    def push(self: Any, steps: int) -> None:
-        right(self, steps)
-        mine = self.particles
-        mine.x[: mine.count] = (mine.x[: mine.count] + 1e-9).astype(np.float32)
-
-    return push
+    right(self, steps)
+    mine = self.particles
+    mine.x[: mine.count] = (mine.x[: mine.count] + 1e-9).astype(np.float32)
 
 
-@fault(f"{BLOCK}.begin")
-def weak_force(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.begin")
+def weak_force(right: Any, self: Any, *arguments: Any) -> None:
     """All particles have a charge a little too small."""
-
-    def begin(self: Any, *arguments: Any) -> None:
-        right(self, *arguments)
-        self.particles.charge *= 1 - 1e-6
-
-    return begin
+    right(self, *arguments)
+    self.particles.charge *= 1 - 1e-6
 
 
-@fault(f"{BLOCK}.begin")
-def wrong_sign(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.begin")
+def wrong_sign(right: Any, self: Any, *arguments: Any) -> None:
     """Particles of odd columns have the charge of even ones, so they move backwards."""
-
-    def begin(self: Any, *arguments: Any) -> None:
-        right(self, *arguments)
-        self.particles.charge = np.abs(self.particles.charge)
-        self.particles._make_room()
-
-    return begin
+    right(self, *arguments)
+    self.particles.charge = np.abs(self.particles.charge)
+    self.particles._make_room()
 
 
-@fault(f"{BLOCK}.begin")
-def still_in_y(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.begin")
+def still_in_y(right: Any, self: Any, *arguments: Any) -> None:
     """Particles begin without their velocity along y."""
-
-    def begin(self: Any, *arguments: Any) -> None:
-        right(self, *arguments)
-        self.particles.vy[:] = 0
-
-    return begin
+    right(self, *arguments)
+    self.particles.vy[:] = 0
 
 
-@fault(f"{BLOCK}._mesh")
-def mesh_of_another_block(right: Any) -> Any:
+@in_place_of(f"{BLOCK}._mesh")
+def mesh_of_another_block(right: Any, self: Any) -> Any:
     """The charges of the mesh begin with the wrong sign."""
-
-    def mesh(self: Any) -> Any:
-        return -right(self)
-
-    return mesh
+    return -right(self)
 
 
-@fault(f"{BLOCK}.push")
-def swapped_axes(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.push")
+def swapped_axes(right: Any, self: Any, steps: int) -> None:
     """In one step a block moves its particles along the other axis."""
-
-    def push(self: Any, steps: int) -> None:
-        mine = self.particles
-        if self.time == MISTAKE_AT:
-            mine.vx, mine.vy = mine.vy.copy(), mine.vx.copy()
-        right(self, steps)
-
-    return push
+    mine = self.particles
+    if self.time == MISTAKE_AT:
+        mine.vx, mine.vy = mine.vy.copy(), mine.vx.copy()
+    right(self, steps)
 
 
-@fault(f"{BLOCK}.store_immigrants")
-def hurled(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.store_immigrants")
+def hurled(right: Any, self: Any, left: int, came: Any) -> None:
     """One particle in each block goes back by more than the grid is wide."""
-
-    def store_immigrants(self: Any, left: int, came: Any) -> None:
-        right(self, left, came)
-        if self.time == MISTAKE_AT and self.particles.count:
-            self.particles.vx[0] = -1.5 * self.problem.size
-
-    return store_immigrants
+    right(self, left, came)
+    if self.time == MISTAKE_AT and self.particles.count:
+        self.particles.vx[0] = -1.5 * self.problem.size
 
 
-@fault(f"{BLOCK}.store_immigrants")
-def nan_position(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.store_immigrants")
+def nan_position(right: Any, self: Any, left: int, came: Any) -> None:
     """One particle's position is no number."""
-
-    def store_immigrants(self: Any, left: int, came: Any) -> None:
-        right(self, left, came)
-        if self.time == MISTAKE_AT and self.particles.count:
-            self.particles.y[0] = np.nan
-
-    return store_immigrants
+    right(self, left, came)
+    if self.time == MISTAKE_AT and self.particles.count:
+        self.particles.y[0] = np.nan
 
 
 # Particles on their way --------------------------------------------------------------------------
@@ -197,16 +148,12 @@ def arrivals(block: Any, came: Any) -> list[Any]:
     return edges if late else []
 
 
-@fault(f"{BLOCK}.store_immigrants")
-def lost_particle(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.store_immigrants")
+def lost_particle(right: Any, self: Any, left: int, came: Any) -> None:
     """One block loses a particle of a message."""
-
-    def store_immigrants(self: Any, left: int, came: Any) -> None:
-        for edge in arrivals(self, came)[:1]:
-            came = dict(came) | {edge: came[edge][1:]}
-        right(self, left, came)
-
-    return store_immigrants
+    for edge in arrivals(self, came)[:1]:
+        came = dict(came) | {edge: came[edge][1:]}
+    right(self, left, came)
 
 
 @fault(f"{BLOCK}.store_immigrants", f"{BLOCK}.measure")
@@ -230,213 +177,138 @@ def lost_but_counted(right: Any) -> Any:
     return {"store_immigrants": store_immigrants, "measure": measure}[right.__name__]
 
 
-@fault(f"{BLOCK}.store_immigrants")
-def doubled_particle(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.store_immigrants")
+def doubled_particle(right: Any, self: Any, left: int, came: Any) -> None:
     """One block takes in a particle twice."""
-
-    def store_immigrants(self: Any, left: int, came: Any) -> None:
-        for edge in arrivals(self, came)[:1]:
-            came = dict(came) | {edge: np.concatenate([came[edge], came[edge][:1]])}
-        right(self, left, came)
-
-    return store_immigrants
+    for edge in arrivals(self, came)[:1]:
+        came = dict(came) | {edge: np.concatenate([came[edge], came[edge][:1]])}
+    right(self, left, came)
 
 
-@fault(f"{BLOCK}.store_immigrants")
-def lost_and_doubled(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.store_immigrants")
+def lost_and_doubled(right: Any, self: Any, left: int, came: Any) -> None:
     """Three ids are put in the place of three others of the same sum: 1, 4, 4 for 2, 3, 4."""
-
-    def store_immigrants(self: Any, left: int, came: Any) -> None:
-        right(self, left, came)
-        ids = self.particles.ids[: self.particles.count]
-        ids[ids == 2], ids[ids == 3] = 1, 4
-
-    return store_immigrants
+    right(self, left, came)
+    ids = self.particles.ids[: self.particles.count]
+    ids[ids == 2], ids[ids == 3] = 1, 4
 
 
-@fault(f"{BLOCK}.store_immigrants")
-def swapped_ids(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.store_immigrants")
+def swapped_ids(right: Any, self: Any, left: int, came: Any) -> None:
     """Two particles of a block take each other's id, and nothing else."""
-
-    def store_immigrants(self: Any, left: int, came: Any) -> None:
-        right(self, left, came)
-        if self.time == MISTAKE_AT and self.particles.count > 1:
-            ids = self.particles.ids
-            ids[0], ids[1] = ids[1], ids[0]
-
-    return store_immigrants
+    right(self, left, came)
+    if self.time == MISTAKE_AT and self.particles.count > 1:
+        ids = self.particles.ids
+        ids[0], ids[1] = ids[1], ids[0]
 
 
-@fault(f"{BLOCK}.pack")
-def ids_reversed_in_a_message(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.pack")
+def ids_reversed_in_a_message(right: Any, self: Any, left: int) -> Any:
     """The ids in each message are in reverse order, the rest is not."""
-
-    def pack(self: Any, left: int) -> Any:
-        messages = right(self, left)
-        for message in messages.values():
-            message[:, 5] = message[::-1, 5].copy()
-        return messages
-
-    return pack
+    messages = right(self, left)
+    for message in messages.values():
+        message[:, 5] = message[::-1, 5].copy()
+    return messages
 
 
-@fault(f"{BLOCK}.pack", given={"m": 1}, conditional=True)
-def sent_to_another_neighbour(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.pack", given={"m": 1}, conditional=True)
+def sent_to_another_neighbour(right: Any, self: Any, left: int) -> Any:
     """Particles that leave through one side are sent through another."""
-
-    def pack(self: Any, left: int) -> Any:
-        messages = dict(right(self, left))
-        edges = list(messages)
-        if left and len(edges) > 1:
-            ACTED.now()
-        return dict(zip(edges, (messages[edge] for edge in edges[1:] + edges[:1]), strict=True))
-
-    return pack
+    messages = dict(right(self, left))
+    edges = list(messages)
+    if left and len(edges) > 1:
+        ACTED.now()
+    return dict(zip(edges, (messages[edge] for edge in edges[1:] + edges[:1]), strict=True))
 
 
-@fault("miniapps.pic.particles:Particles.sort")
-def sorted_without_ids(right: Any) -> Any:
+@in_place_of("miniapps.pic.particles:Particles.sort")
+def sorted_without_ids(right: Any, self: Any, *arguments: Any) -> None:
     """Sorting leaves the ids where they were."""
-
-    def sort(self: Any, *arguments: Any) -> None:
-        ids, self.unsorted = self.ids.copy(), self.count
-        right(self, *arguments)
-        self.ids[:] = ids
-
-    return sort
+    ids, self.unsorted = self.ids.copy(), self.count
+    right(self, *arguments)
+    self.ids[:] = ids
 
 
-@fault("miniapps.pic.particles:Particles.__getstate__", migrating=True)
-def migrates_without_the_last(right: Any) -> Any:
+@in_place_of("miniapps.pic.particles:Particles.__getstate__", migrating=True)
+def migrates_without_the_last(right: Any, self: Any) -> dict[str, Any]:
     """A block loses a particle whenever it migrates."""
-
-    def state_of(self: Any) -> dict[str, Any]:
-        state = dict(right(self))
-        return state | {"count": max(0, state["count"] - 1)} | {
-            name: values[:-1] for name, values in state.items() if isinstance(values, np.ndarray)
-        }  # fmt: skip
-
-    return state_of
+    state = dict(right(self))
+    return state | {"count": max(0, state["count"] - 1)} | {
+        name: values[:-1] for name, values in state.items() if isinstance(values, np.ndarray)
+    }  # fmt: skip
 
 
 # The start, and events ---------------------------------------------------------------------------
 
 
-@fault(f"{BLOCK}.begin")
-def all_in_the_bottom_row(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.begin")
+def all_in_the_bottom_row(right: Any, self: Any, motion: int, cells: Any, ids: Any) -> None:
     """All particles begin in the lowest row of their block."""
-
-    def begin(self: Any, motion: int, cells: Any, ids: Any) -> None:
-        size = self.problem.size
-        right(self, motion, cells // size * size + self.bounds[1][0], ids)
-
-    return begin
+    size = self.problem.size
+    right(self, motion, cells // size * size + self.bounds[1][0], ids)
 
 
-@fault(f"{BLOCK}.begin")
-def half_of_them_placed(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.begin")
+def half_of_them_placed(right: Any, self: Any, motion: int, cells: Any, ids: Any) -> None:
     """Only every second particle is created."""
-
-    def begin(self: Any, motion: int, cells: Any, ids: Any) -> None:
-        right(self, motion, cells[::2].copy(), ids[::2].copy())
-
-    return begin
+    right(self, motion, cells[::2].copy(), ids[::2].copy())
 
 
-@fault(f"{KERNELS}:count_columns", f"{KERNELS}:place", conditional=True)
-def no_draw_for_means_of_one_or_more(right: Any) -> Any:
+@in_place_of(f"{KERNELS}:count_columns", f"{KERNELS}:place", conditional=True)
+def no_draw_for_means_of_one_or_more(right: Any, means: Any, *rest: Any) -> None:
     """The branch for a mean of one or more is never entered: every such cell gets one particle."""
-
-    def drawn(means: Any, *rest: Any) -> None:
-        if (means >= 1).any():
-            ACTED.now()
-        right(np.minimum(means, np.nextafter(1.0, 0.0)), *rest)
-
-    return drawn
+    if (means >= 1).any():
+        ACTED.now()
+    right(np.minimum(means, np.nextafter(1.0, 0.0)), *rest)
 
 
-def solving(right: Any, change: Callable[[Any], dict[str, Any]]) -> Any:
-    """Blocks that solve another problem than the one that is validated."""
-
-    def init(self: Any, problem: Any, *rest: Any) -> None:
-        right(self, dataclasses.replace(problem, **change(problem)), *rest)
-
-    return init
-
-
-@fault(f"{BLOCK}.__init__")
-def half_as_many_asked_for(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.__init__")
+def half_as_many_asked_for(right: Any, self: Any, problem: Any, *rest: Any) -> None:
     """Blocks place half of the particles, and count them."""
-    return solving(right, lambda problem: {"particles": problem.particles // 2})
+    right(self, dataclasses.replace(problem, particles=problem.particles // 2), *rest)
 
 
-@fault(f"{BLOCK}.__init__")
-def half_as_many_removed(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.__init__")
+def half_as_many_removed(right: Any, self: Any, problem: Any, *rest: Any) -> None:
     """A removal takes half of what it should, as was foreseen."""
-
-    def halved(problem: Any) -> dict[str, Any]:
-        halves = [dataclasses.replace(e, fraction=e.fraction / 2) for e in problem.events]
-        return {"events": tuple(halves)}
-
-    return solving(right, halved)
+    halves = (dataclasses.replace(e, fraction=e.fraction / 2) for e in problem.events)
+    right(self, dataclasses.replace(problem, events=tuple(halves)), *rest)
 
 
-@fault(f"{BLOCK}.begin")
-def injected_in_reverse(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.begin")
+def injected_in_reverse(right: Any, self: Any, motion: int, cells: Any, ids: Any) -> None:
     """Injected particles are numbered backwards."""
-
-    def begin(self: Any, motion: int, cells: Any, ids: Any) -> None:
-        right(self, motion, cells, ids[::-1].copy() if motion else ids)
-
-    return begin
+    right(self, motion, cells, ids[::-1].copy() if motion else ids)
 
 
-@fault(f"{BLOCK}.inject")
-def no_injection(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.inject")
+def no_injection(right: Any, self: Any, number: int, event: Any) -> None:
     """Injections do not happen."""
 
-    def inject(self: Any, number: int, event: Any) -> None:
-        return None
 
-    return inject
-
-
-@fault(f"{BLOCK}.inject")
-def late_injection(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.inject")
+def late_injection(right: Any, self: Any, number: int, event: Any) -> None:
     """An injected particle is where it would be if it had come one step earlier."""
-
-    def inject(self: Any, number: int, event: Any) -> None:
-        right(self, number, event)
-        last = self.particles.count - 1
-        if last >= 0 and self.particles.motions[last] == number + 1:
-            self.particles.x[last] += 1.0
-
-    return inject
+    right(self, number, event)
+    last = self.particles.count - 1
+    if last >= 0 and self.particles.motions[last] == number + 1:
+        self.particles.x[last] += 1.0
 
 
-@fault(f"{BLOCK}.remove")
-def no_removal(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.remove")
+def no_removal(right: Any, self: Any, number: int, event: Any) -> None:
     """Removals do not happen."""
 
-    def remove(self: Any, number: int, event: Any) -> None:
-        return None
 
-    return remove
-
-
-@fault(f"{BLOCK}.remove")
-def removal_of_others(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.remove")
+def removal_of_others(right: Any, self: Any, number: int, event: Any) -> None:
     """A removal takes those that it should leave."""
-
-    def remove(self: Any, number: int, event: Any) -> None:
-        before = self.particles.count
-        right(self, number, event)
-        taken = before - self.particles.count
-        self.particles.count = before
-        gaps = np.arange(taken, dtype=np.int64)
-        self.particles.drop(self.kernels, gaps, 0, taken)
-
-    return remove
+    before = self.particles.count
+    right(self, number, event)
+    taken = before - self.particles.count
+    self.particles.count = before
+    gaps = np.arange(taken, dtype=np.int64)
+    self.particles.drop(self.kernels, gaps, 0, taken)
 
 
 FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from miniapps.faults import Fault, catalogue, fault
+from miniapps.faults import Fault, catalogue, fault, in_place_of
 from miniapps.gpu_faults import edited, kernel_fault
 from miniapps.pic.problem import PicProblem
 
@@ -124,14 +124,10 @@ def count_of_the_first_round(right: Any) -> Any:
     return words
 
 
-@fault("miniapps.kernels.pic.gpu:grown")
-def grown_without_the_last(right: Any) -> Any:
+@in_place_of("miniapps.kernels.pic.gpu:grown")
+def grown_without_the_last(right: Any, array: Any, used: int, room: int) -> Any:
     """A longer array lacks the last particle."""
-
-    def grown(array: Any, used: int, room: int) -> Any:
-        return right(array, max(0, used - 1), room)
-
-    return grown
+    return right(array, max(0, used - 1), room)
 
 
 # Events, sorting and sums ------------------------------------------------------------------------
@@ -150,14 +146,10 @@ def places_taken_twice(right: Any) -> Any:
     return edited(right, (words, "place = starts[_own(column, x0, starts)]"))
 
 
-@fault(f"{SORT}:launch_each_for_all")
-def sorted_without_motions(right: Any) -> Any:
+@in_place_of(f"{SORT}:launch_each_for_all")
+def sorted_without_motions(right: Any, stream: Any, *works: Any) -> None:
     """Sorting leaves the last of the arrays as it was."""
-
-    def launch_each_for_all(stream: Any, *works: Any) -> None:
-        right(stream, *works[:-1])
-
-    return launch_each_for_all
+    right(stream, *works[:-1])
 
 
 @kernel_fault(f"{DIAGNOSTICS}:_sums_of_ids")

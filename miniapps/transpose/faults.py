@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 
 from miniapps.contract import Collect, Post
-from miniapps.faults import ACTED, Fault, catalogue, fault, off_in_its_last_bit, skipping, spoiling
+from miniapps.faults import (
+    ACTED,
+    Fault,
+    catalogue,
+    fault,
+    in_place_of,
+    off_in_its_last_bit,
+    skipping,
+    spoiling,
+)
 
 BLOCK = "miniapps.transpose.block:TransposeBlock"
 PENCIL = "miniapps.transpose.pencils:PencilBlock"
@@ -53,42 +62,30 @@ def b_replaced(right: Any) -> Any:
     return adding(put)
 
 
-@fault(f"{KERNELS}:add", conditional=True)
-def one_block_left_out(right: Any) -> Any:
+@in_place_of(f"{KERNELS}:add", conditional=True)
+def one_block_left_out(right: Any, b: Any, columns: Any, came: Any) -> None:
     """What comes from one of the other blocks is not added."""
-
-    def add(b: Any, columns: Any, came: Any) -> None:
-        if columns:
-            ACTED.now()
-        right(b, dict(list(columns.items())[1:]), came)
-
-    return add
+    if columns:
+        ACTED.now()
+    right(b, dict(list(columns.items())[1:]), came)
 
 
-@fault(f"{KERNELS}:take", conditional=True)
-def one_added_before(right: Any) -> Any:
+@in_place_of(f"{KERNELS}:take", conditional=True)
+def one_added_before(right: Any, a: Any, columns: Any, messages: Any) -> None:
     """A += 1 is made before the columns are copied for other blocks."""
-
-    def take(a: Any, columns: Any, messages: Any) -> None:
-        right(a, columns, messages)
-        for message in messages.values():
-            ACTED.now()
-            message += 1
-
-    return take
+    right(a, columns, messages)
+    for message in messages.values():
+        ACTED.now()
+        message += 1
 
 
-@fault(f"{KERNELS}:take", conditional=True)
-def nothing_added_to_a(right: Any) -> Any:
+@in_place_of(f"{KERNELS}:take", conditional=True)
+def nothing_added_to_a(right: Any, a: Any, columns: Any, messages: Any) -> None:
     """A += 1 is not made where columns are copied for other blocks."""
-
-    def take(a: Any, columns: Any, messages: Any) -> None:
-        right(a, columns, messages)
-        for low, high in columns.values():
-            ACTED.now()
-            a[:, low:high] -= 1
-
-    return take
+    right(a, columns, messages)
+    for low, high in columns.values():
+        ACTED.now()
+        a[:, low:high] -= 1
 
 
 @fault(f"{KERNELS}:turn")
@@ -97,28 +94,20 @@ def own_rows_left_out(right: Any) -> Any:
     return lambda a, b, low: None
 
 
-@fault(f"{KERNELS}:turn")
-def own_rows_not_transposed(right: Any) -> Any:
+@in_place_of(f"{KERNELS}:turn")
+def own_rows_not_transposed(right: Any, a: Any, b: Any, low: int) -> None:
     """The rows that stay in a block are added as they are."""
-
-    def turn(a: Any, b: Any, low: int) -> None:
-        own = slice(low, low + len(a))
-        b[:, own] += a[:, own]
-        a[:, own] += 1
-
-    return turn
+    own = slice(low, low + len(a))
+    b[:, own] += a[:, own]
+    a[:, own] += 1
 
 
-@fault(f"{BLOCK}._start")
-def starts_transposed(right: Any) -> Any:
+@in_place_of(f"{BLOCK}._start")
+def starts_transposed(right: Any, self: Any) -> Any:
     """A(i, j) is N i + j at first."""
-
-    def start(self: Any) -> Any:
-        a, b = right(self)
-        a[...] = (self.low + np.arange(len(a)))[:, np.newaxis] + self.order * np.arange(self.order)
-        return a, b
-
-    return start
+    a, b = right(self)
+    a[...] = (self.low + np.arange(len(a)))[:, np.newaxis] + self.order * np.arange(self.order)
+    return a, b
 
 
 @fault(f"{BLOCK}.step")
@@ -147,15 +136,11 @@ def last_bit_off(right: Any) -> Any:
     return off_in_its_last_bit(right)
 
 
-@fault(f"{BLOCK}.__getstate__", migrating=True)
-def b_forgotten(right: Any) -> Any:
+@in_place_of(f"{BLOCK}.__getstate__", migrating=True)
+def b_forgotten(right: Any, self: Any) -> dict[str, Any]:
     """A migrating block begins with a new B."""
-
-    def state_of(self: Any) -> dict[str, Any]:
-        state = right(self)
-        return state | {"b": np.zeros_like(state["b"])}
-
-    return state_of
+    state = right(self)
+    return state | {"b": np.zeros_like(state["b"])}
 
 
 # Transforms --------------------------------------------------------------------------------------
@@ -167,27 +152,19 @@ def nothing_transformed(right: Any) -> Any:
     return lambda lines, back: lines
 
 
-@fault(f"{LINES}:transform", given=FFT)
-def not_normalised(right: Any) -> Any:
+@in_place_of(f"{LINES}:transform", given=FFT)
+def not_normalised(right: Any, lines: Any, back: bool) -> Any:
     """The transform back is not divided by the number of points."""
-
-    def transform(lines: Any, back: bool) -> Any:
-        found = right(lines, back)
-        return found * found.shape[-1] if back else found
-
-    return transform
+    found = right(lines, back)
+    return found * found.shape[-1] if back else found
 
 
-@fault(f"{LINES}:transform", given=FFT)
-def divided_on_the_way(right: Any) -> Any:
+@in_place_of(f"{LINES}:transform", given=FFT)
+def divided_on_the_way(right: Any, lines: Any, back: bool) -> Any:
     """Both transforms are divided by the root of the number of points."""
-
-    def transform(lines: Any, back: bool) -> Any:
-        found = right(lines, back)
-        root = np.sqrt(found.shape[-1])
-        return found * root if back else found / root
-
-    return transform
+    found = right(lines, back)
+    root = np.sqrt(found.shape[-1])
+    return found * root if back else found / root
 
 
 @fault(f"{LINES}:transform", given=FFT)
@@ -202,71 +179,55 @@ def in_single_precision(right: Any) -> Any:
     return lambda lines, back: right(lines.astype(np.complex64), back).astype(complex)
 
 
-@fault(f"{LINES}:transform", given=FFT)
-def by_another_library(right: Any) -> Any:
+@in_place_of(f"{LINES}:transform", given=FFT)
+def by_another_library(right: Any, lines: Any, back: bool) -> Any:
     """The last bits of a line depend on how many there are."""
-
-    def transform(lines: Any, back: bool) -> Any:
-        found = right(lines, back)
-        return found * (1 + 2e-16 * (lines.shape[0] * lines.shape[1] % 3))
-
-    return transform
+    found = right(lines, back)
+    return found * (1 + 2e-16 * (lines.shape[0] * lines.shape[1] % 3))
 
 
-@fault(f"{LINES}:transform", given=FFT)
-def waves_shifted(right: Any) -> Any:
+@in_place_of(f"{LINES}:transform", given=FFT)
+def waves_shifted(right: Any, lines: Any, back: bool) -> Any:
     """Waves are in an order with 0 in the middle, forward and back."""
-
-    def transform(lines: Any, back: bool) -> Any:
-        if back:
-            return right(np.fft.ifftshift(lines, axes=-1), back)
-        return np.fft.fftshift(right(lines, back), axes=-1)
-
-    return transform
+    if back:
+        return right(np.fft.ifftshift(lines, axes=-1), back)
+    return np.fft.fftshift(right(lines, back), axes=-1)
 
 
-@fault(f"{PENCIL}._exchanged", given=FFT, conditional=True)
-def one_part_left_out(right: Any) -> Any:
+@in_place_of(f"{PENCIL}._exchanged", given=FFT, conditional=True)
+def one_part_left_out(
+    right: Any, self: Any, phase: str, lines: Any, old: Any, new: Any, found: Any, put: Any
+) -> Generator[Any, Any, Any]:
     """The part of lines that comes from one of the other blocks is not put in its place."""
+    found[...] = 0
+    lost = list(new.others.values())[:1]
 
-    def exchanged(
-        self: Any, phase: str, lines: Any, old: Any, new: Any, found: Any, put: Any
-    ) -> Generator[Any, Any, Any]:
-        found[...] = 0
-        lost = list(new.others.values())[:1]
+    def put_most(part: Any, low: int, high: int, lines: Any, at: int) -> None:
+        if lost and at == lost[0][0]:
+            ACTED.now()
+        else:
+            put(part, low, high, lines, at)
 
-        def put_most(part: Any, low: int, high: int, lines: Any, at: int) -> None:
-            if lost and at == lost[0][0]:
-                ACTED.now()
-            else:
-                put(part, low, high, lines, at)
-
-        return (yield from right(self, phase, lines, old, new, found, put_most))
-
-    return exchanged
+    return (yield from right(self, phase, lines, old, new, found, put_most))
 
 
-@fault(f"{PENCIL}._exchanged", given=FFT, conditional=True)
-def parts_of_the_same_place(right: Any) -> Any:
+@in_place_of(f"{PENCIL}._exchanged", given=FFT, conditional=True)
+def parts_of_the_same_place(
+    right: Any, self: Any, phase: str, lines: Any, old: Any, new: Any, found: Any, put: Any
+) -> Generator[Any, Any, Any]:
     """All parts of lines are cut at the first point."""
-
-    def exchanged(
-        self: Any, phase: str, lines: Any, old: Any, new: Any, found: Any, put: Any
-    ) -> Generator[Any, Any, Any]:
-        shapes = {e: (*lines.shape[:2], high - low) for e, (low, high) in old.others.items()}
-        messages = self.device.messages(shapes, complex)
-        for edge, (low, _) in old.others.items():
-            if low:
-                ACTED.now()
-            self.kernels.cut(lines, 0, messages[edge])
-        yield Post(phase, messages)
-        put(lines, *old.own, found, new.own[0])
-        came = yield Collect(phase, tuple(old.others))
-        for edge, part in came.items():
-            put(part, 0, part.shape[2], found, new.others[edge][0])
-        return found
-
-    return exchanged
+    shapes = {e: (*lines.shape[:2], high - low) for e, (low, high) in old.others.items()}
+    messages = self.device.messages(shapes, complex)
+    for edge, (low, _) in old.others.items():
+        if low:
+            ACTED.now()
+        self.kernels.cut(lines, 0, messages[edge])
+    yield Post(phase, messages)
+    put(lines, *old.own, found, new.own[0])
+    came = yield Collect(phase, tuple(old.others))
+    for edge, part in came.items():
+        put(part, 0, part.shape[2], found, new.others[edge][0])
+    return found
 
 
 @fault("miniapps.transpose.pencils:field", given=FFT)
