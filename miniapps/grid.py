@@ -21,7 +21,7 @@ from miniapps.decomposition import Bounds, Layout
 from miniapps.grid_reference import reference
 from miniapps.parameters import require, require_tile
 from miniapps.plain_hash import digest_of
-from miniapps.problem import BaseProblem, Variant, grown, halved
+from miniapps.problem import SizedProblem, Variant
 from miniapps.quantities import Quantity
 
 BOUNDARIES = ("heated", "zero", "periodic")
@@ -35,7 +35,7 @@ SLAB_CELLS = 1 << 17  # cells handled at a time where a temporary is needed: 1 M
 
 
 @dataclasses.dataclass(frozen=True)
-class GridProblem(BaseProblem):
+class GridProblem(SizedProblem):
     """Repeated averaging over a grid with fixed or periodic boundaries."""
 
     variants: ClassVar[tuple[Variant, ...]] = tuple(Variant("time_tile", t) for t in (1, 2, 5, 8))
@@ -43,27 +43,15 @@ class GridProblem(BaseProblem):
         "u": Quantity("value of each interior cell of the domain")
     }
     app: ClassVar[str]
-    axes: ClassVar[int]
 
-    size: tuple[int, ...]
     boundary: str
     initial: str
     time_tile: int | str
     dtype: str
 
     def __post_init__(self) -> None:
-        axes = self.axes
-        require(len(self.size) == axes, "--size", self.size, f"must name {axes} axes")
-        require(min(self.size) >= 1, "--size", self.size, "must be 1 or more along each axis")
-        require(self.boundary in BOUNDARIES, "--boundary", self.boundary, f"one of {BOUNDARIES}")
-        require(self.initial in INITIALS, "--initial", self.initial, f"one of {INITIALS}")
-        require(self.dtype in DTYPES, "--dtype", self.dtype, f"one of {DTYPES}")
+        super().__post_init__()
         require_tile(self.time_tile)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Cells along each axis."""
-        return self.size
 
     @property
     def periodic(self) -> tuple[bool, ...]:
@@ -91,14 +79,6 @@ class GridProblem(BaseProblem):
         """The number of sweeps per halo exchange."""
         assert isinstance(self.time_tile, int), "prepared() sets the tile"
         return self.time_tile
-
-    def weak(self, pes: int) -> Self:
-        """The same cells per PE, more along x first."""
-        return dataclasses.replace(self, size=grown(self.size, pes))
-
-    def smaller(self) -> Self:
-        """Half the cells."""
-        return dataclasses.replace(self, size=halved(self.size))
 
     def least_bytes(self) -> float:
         """Two arrays of all cells."""

@@ -159,16 +159,19 @@ class Share(Number):
         return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
 
 
-def require_numbers(spec: Any) -> None:
-    """Raise InputError unless each option of a dataclass that takes a `Number` has an allowed one.
+def require_allowed(spec: Any) -> None:
+    """Raise InputError unless each `Number` and each choice of a dataclass is an allowed one.
 
     Parsing checks what the command line gives; this checks what a program gives.
     """
     for field in dataclasses.fields(spec):
         declared, value = field.metadata.get("parse"), getattr(spec, field.name)
+        choices = field.metadata.get("choices")
         if isinstance(declared, Number):
             option = field.metadata["option"]
             require(declared.takes(value), option, value, f"must be {declared.allowed}")
+        if choices:
+            require(value in choices, field.metadata["option"], value, f"one of {choices}")
 
 
 def extents(text: str) -> tuple[int, ...]:

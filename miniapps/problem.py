@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from miniapps.contract import Measure
 from miniapps.decomposition import STRIDED, Layout, least_surface
+from miniapps.parameters import require, require_allowed
 from miniapps.quantities import Overlay, Quantity
 from miniapps.snapshots import SnapshotWriter
 
@@ -175,6 +176,34 @@ class BaseProblem:
     def parameters(self) -> dict[str, Any]:
         """The fields as plain data, for records."""
         return dataclasses.asdict(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class SizedProblem(BaseProblem):
+    """A problem on a grid of ``size`` cells along its ``axes``, by which it scales."""
+
+    axes: ClassVar[int]
+
+    size: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        named = f"must name {self.axes} {'axes' if self.axes > 1 else 'axis'}"
+        require(len(self.size) == self.axes, "--size", self.size, named)
+        require(min(self.size) >= 1, "--size", self.size, "must be 1 or more along each axis")
+        require_allowed(self)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size."""
+        return self.size
+
+    def weak(self, pes: int) -> Self:
+        """The same cells per PE, more along x first."""
+        return dataclasses.replace(self, size=grown(self.size, pes))
+
+    def smaller(self) -> Self:
+        """Half the cells."""
+        return dataclasses.replace(self, size=halved(self.size))
 
 
 def halved(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -394,7 +394,7 @@ def test_the_audit_finds_a_wrong_start(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--size 40", "--size 40: two axes"),
+        ("--size 40", "--size 40: must name 2 axes"),
         ("--size 40x4 --refinement 3x3", "--size 40x4: 5 or more along each axis"),
         ("--refinement 1000x3", "--refinement 1000x3: 1 or more, and less than"),
         ("--refinement 3x0", "--refinement 3x0"),

@@ -18,7 +18,7 @@ from support import in_process, refused
 from test_long_words import limited
 
 from miniapps import apps
-from miniapps.parameters import InputError, Number, Share, require_numbers
+from miniapps.parameters import InputError, Number, Share, require_allowed
 
 # What an option may be read by besides a `Number`, as it reads no real number.
 NO_REALS = {
@@ -161,7 +161,7 @@ def test_numbers_given_by_a_program_are_checked_too() -> None:
     class Free:
         tolerance: float = dataclasses.field(default=math.nan, metadata={"parse": float})
 
-    require_numbers(Free())  # what declares no Number is not checked
+    require_allowed(Free())  # what declares no Number is not checked
 
 
 @pytest.mark.parametrize(

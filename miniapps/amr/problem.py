@@ -33,7 +33,7 @@ from miniapps.grid import DTYPES
 from miniapps.kernels.amr import REACH
 from miniapps.parameters import extents, integer, parameter, require
 from miniapps.plain_hash import digest_of
-from miniapps.problem import BaseProblem, Variant, grown, halved
+from miniapps.problem import SizedProblem, Variant, grown, halved
 from miniapps.quantities import Overlay, Quantity
 
 INITIALS = ("linear", "noise")
@@ -49,10 +49,11 @@ KINDS = {None: frozenset([BACKGROUND])} | {
 
 
 @dataclass(frozen=True)
-class AmrProblem(BaseProblem):
+class AmrProblem(SizedProblem):
     """Parameters of AMR."""
 
     app: ClassVar[str] = "amr"
+    axes: ClassVar[int] = 2
     unit: ClassVar[str] = "flop"
     variants: ClassVar[tuple[Variant, ...]] = tuple(Variant("placement", p) for p in PLACEMENTS)
     quantities: ClassVar[dict[str, Quantity]] = {
@@ -106,8 +107,8 @@ class AmrProblem(BaseProblem):
     dtype: str = parameter("--dtype", "float64", str, "type of the values and sums", DTYPES)
 
     def __post_init__(self) -> None:
-        for name in ("size", "refinement"):
-            require(len(getattr(self, name)) == 2, f"--{name}", getattr(self, name), "two axes")
+        super().__post_init__()
+        require(len(self.refinement) == 2, "--refinement", self.refinement, "two axes")
         least = 2 * REACH + 1
         require(min(self.size) >= least, "--size", self.size, f"{least} or more along each axis")
         fits = all(1 <= n < m for n, m in zip(self.refinement, self.size, strict=True))
@@ -121,10 +122,6 @@ class AmrProblem(BaseProblem):
         require(fits, "--duration", self.duration, "must be 1 or more, and at most --period")
         sweeps = self.sub_iterations
         require(sweeps >= 1, "--sub-iterations", sweeps, "must be 1 or more")
-        require(self.initial in INITIALS, "--initial", self.initial, f"one of {INITIALS}")
-        known = self.placement in PLACEMENTS
-        require(known, "--placement", self.placement, f"one of {PLACEMENTS}")
-        require(self.dtype in DTYPES, "--dtype", self.dtype, f"one of {DTYPES}")
 
     def check_steps(self, steps: int) -> None:
         """Raise InputError if some number would be rounded."""
@@ -219,11 +216,6 @@ class AmrProblem(BaseProblem):
     # Decomposition and size ----------------------------------------------------------------------
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Points of the background along each axis."""
-        return self.size
-
-    @property
     def periodic(self) -> tuple[bool, ...]:
         """No axis is."""
         return False, False
@@ -285,13 +277,11 @@ class AmrProblem(BaseProblem):
 
     def weak(self, pes: int) -> Self:
         """The same points per PE, of the background and of a refinement."""
-        return dataclasses.replace(
-            self, size=grown(self.size, pes), refinement=grown(self.refinement, pes)
-        )
+        return dataclasses.replace(super().weak(pes), refinement=grown(self.refinement, pes))
 
     def smaller(self) -> Self:
         """Half the points of the background and of a refinement."""
-        return dataclasses.replace(self, size=halved(self.size), refinement=halved(self.refinement))
+        return dataclasses.replace(super().smaller(), refinement=halved(self.refinement))
 
     def results(self, measures: dict[str, Measure]) -> dict[str, Any]:
         """The mean of the absolute sums, of the background and over all lives of refinements."""

@@ -8,7 +8,6 @@ number in [0, 1) for each point. One step is one iteration.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -23,11 +22,10 @@ from miniapps.parameters import (
     integer,
     parameter,
     require,
-    require_numbers,
     yes_or_no,
 )
 from miniapps.plain_hash import digest_of
-from miniapps.problem import BaseProblem, grown, halved
+from miniapps.problem import SizedProblem
 from miniapps.quantities import Quantity
 
 OPERATORS = (27, 7)
@@ -44,10 +42,11 @@ DEPARTURE = 1.0  # from symmetry, in HPCG's unit
 
 
 @dataclass(frozen=True)
-class CgProblem(BaseProblem):
+class CgProblem(SizedProblem):
     """Parameters of CG."""
 
     app: ClassVar[str] = "cg"
+    axes: ClassVar[int] = 3
     unit: ClassVar[str] = "flop"
     quantities: ClassVar[dict[str, Quantity]] = {"x": Quantity("the solution found so far")}
     presets: ClassVar[dict[str, dict[str, Any]]] = {
@@ -87,21 +86,10 @@ class CgProblem(BaseProblem):
     )
 
     def __post_init__(self) -> None:
-        require(len(self.size) == 3, "--size", self.size, "must name 3 axes")
-        require(min(self.size) >= 1, "--size", self.size, "must be 1 or more along each axis")
+        super().__post_init__()
         require(self.operator in OPERATORS, "--operator", self.operator, f"one of {OPERATORS}")
-        require(self.solution in SOLUTIONS, "--solution", self.solution, f"one of {SOLUTIONS}")
-        allowed = f"one of {PRECONDITIONERS}"
-        known = self.preconditioner in PRECONDITIONERS
-        require(known, "--preconditioner", self.preconditioner, allowed)
         alone = not self.pipelined or self.preconditioner == "none"
         require(alone, "--pipelined", self.pipelined, "only with --preconditioner none")
-        require_numbers(self)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Points along each axis."""
-        return self.size
 
     @property
     def periodic(self) -> tuple[bool, ...]:
@@ -133,14 +121,6 @@ class CgProblem(BaseProblem):
         """Four vectors; one more with a preconditioner, three if pipelined."""
         more = 3 * self.pipelined + (self.preconditioner != "none")
         return 8.0 * (4 + more) * self.points
-
-    def weak(self, pes: int) -> Self:
-        """The same points per PE."""
-        return dataclasses.replace(self, size=grown(self.size, pes))
-
-    def smaller(self) -> Self:
-        """Half the points."""
-        return dataclasses.replace(self, size=halved(self.size))
 
     def may_finish(self, step: int) -> bool:
         """Any iteration may meet the tolerance."""

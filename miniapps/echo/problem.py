@@ -18,7 +18,7 @@ import numpy as np
 from miniapps.contract import Check, Measure, Piece
 from miniapps.parameters import extents, parameter, require
 from miniapps.plain_hash import digest_of
-from miniapps.problem import BaseProblem, grown, halved
+from miniapps.problem import SizedProblem
 from miniapps.quantities import Quantity
 
 PHASES = ("there", "back")
@@ -26,9 +26,10 @@ WORDS = 8  # int64 words of a message's header
 
 
 @dataclass(frozen=True)
-class EchoProblem(BaseProblem):
+class EchoProblem(SizedProblem):
     """Parameters of Echo."""
 
+    axes: ClassVar[int] = 2
     unit: ClassVar[str] = "counters"
     quantities: ClassVar[dict[str, Quantity]] = {
         "counters": Quantity("steps in which the block of this counter got no wrong message")
@@ -45,15 +46,9 @@ class EchoProblem(BaseProblem):
     bytes: int = parameter("--bytes", 1024, int, "length of each message")
 
     def __post_init__(self) -> None:
-        require(len(self.size) == 2, "--size", self.size, "must name 2 axes")
-        require(min(self.size) >= 1, "--size", self.size, "must be 1 or more along each axis")
+        super().__post_init__()
         fits = self.bytes >= 8 * WORDS and self.bytes % 8 == 0
         require(fits, "--bytes", self.bytes, f"must be a multiple of 8, {8 * WORDS} or more")
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The grid of counters."""
-        return self.size
 
     def least_bytes(self) -> float:
         """The counters, and those of the reference."""
@@ -62,14 +57,6 @@ class EchoProblem(BaseProblem):
     def work(self) -> float:
         """The number of counters, each advanced once per step."""
         return float(math.prod(self.size))
-
-    def weak(self, pes: int) -> EchoProblem:
-        """The same number of counters per PE."""
-        return EchoProblem(grown(self.size, pes), self.bytes)
-
-    def smaller(self) -> EchoProblem:
-        """Half the counters, with messages of the same length."""
-        return EchoProblem(halved(self.size), self.bytes)
 
 
 def reference(problem: EchoProblem, steps: int) -> np.ndarray:

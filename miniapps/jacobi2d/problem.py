@@ -20,7 +20,6 @@ from miniapps.parameters import (
     integer_or_auto,
     parameter,
     require,
-    require_numbers,
 )
 
 __all__ = ["JacobiProblem", "reference", "validate"]
@@ -80,7 +79,6 @@ class JacobiProblem(GridProblem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_numbers(self)
         require(self.check_every >= 1, "--check-every", self.check_every, "must be 1 or more")
 
     def void(self) -> dict[str, str]:

@@ -31,7 +31,7 @@ from miniapps.parameters import (
     integer,
     parameter,
     require,
-    require_numbers,
+    require_allowed,
     shown,
     yes_or_no,
 )
@@ -136,7 +136,7 @@ class LeanmdProblem(BaseProblem):
     )
 
     def __post_init__(self) -> None:
-        require_numbers(self)
+        require_allowed(self)
         require(self.rebuild >= 1, "--rebuild", self.rebuild, "must be 1 or more")
         require(self.thermo >= 0, "--thermo", self.thermo, "must be 0 or more")
         require(self.trajectory >= 0, "--trajectory", self.trajectory, "must be 0 or more")

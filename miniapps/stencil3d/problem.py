@@ -21,8 +21,6 @@ from miniapps.parameters import (
     extents,
     integer_or_auto,
     parameter,
-    require,
-    require_numbers,
 )
 
 __all__ = ["StencilProblem", "load_factor", "reference", "validate"]
@@ -77,15 +75,6 @@ class StencilProblem(GridProblem):
     imbalance_scale: float = parameter(
         "--imbalance-scale", 1.0, Number(zero=True), "multiplies the extra load"
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for option, value, allowed in (
-            ("--imbalance", self.imbalance, ("none", "paper")),
-            ("--imbalance-mode", self.imbalance_mode, ("wait", "work")),
-        ):
-            require(value in allowed, option, value, f"one of {allowed}")
-        require_numbers(self)
 
     def largest_tile(self) -> int:
         """1 with the synthetic load, because that follows every sweep."""

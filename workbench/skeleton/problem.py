@@ -10,14 +10,15 @@ import numpy as np
 from miniapps.contract import Check, Measure
 from miniapps.kernels.state_hash import digest, hash_cells
 from miniapps.parameters import extents, parameter, require
-from miniapps.problem import BaseProblem, grown, halved
+from miniapps.problem import SizedProblem
 from miniapps.quantities import Quantity
 
 
 @dataclass(frozen=True)
-class AdvectProblem(BaseProblem):
+class AdvectProblem(SizedProblem):
     """Parameters of Advect."""
 
+    axes: ClassVar[int] = 1
     quantities: ClassVar[dict[str, Quantity]] = {"u": Quantity("value of each cell of the ring")}
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "tiny": {"size": (101,), "steps": 20, "warmup": 2},
@@ -28,26 +29,12 @@ class AdvectProblem(BaseProblem):
     courant: float = parameter("--courant", 0.3, float, "cells travelled per step, 0 to 1")
 
     def __post_init__(self) -> None:
-        fits = len(self.size) == 1 and self.size[0] >= 1
-        require(fits, "--size", self.size, "must be one number, 1 or more")
+        super().__post_init__()
         require(0 <= self.courant <= 1, "--courant", self.courant, "must be from 0 to 1")
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The size."""
-        return self.size
 
     def work(self) -> float:
         """The cells, each updated once a step."""
         return float(self.size[0])
-
-    def weak(self, pes: int) -> AdvectProblem:
-        """The same cells per PE."""
-        return AdvectProblem(grown(self.size, pes), self.courant)
-
-    def smaller(self) -> AdvectProblem:
-        """Half the cells."""
-        return AdvectProblem(halved(self.size), self.courant)
 
     def initial(self, low: int, high: int) -> np.ndarray:
         """The cells [low, high) of the profile at step 0: a parabola and a box."""
