@@ -35,19 +35,7 @@ class CgAudit(GridAudit):
             self.cells[::4] = [tuple(at - at % 2 for at in cell) for cell in self.cells[::4]]
 
     def begin(self, block: Any, step: int, count: int) -> Contribution:
-        """The block's part of the patches from which the sample follows, and its numbers."""
-        return self._given(block)
-
-    def end(self, block: Any, step: int, count: int) -> Contribution:
-        """The same after the iteration."""
-        return self._given(block)
-
-    def stated(self, block: Any) -> Mapping[str, np.ndarray]:
-        """The block's points of the solution in the sample, as rows of `CELL`."""
-        return {"x": self.rows(block, block.vectors["x"], 0)}
-
-    def _given(self, block: Any) -> Contribution:
-        """All vectors near the sample, and numbers: (1, 4)."""
+        """The block's vectors near the sample, and its numbers: (1, 4)."""
         numbers = np.array([[float(getattr(block, name)) for name in NUMBERS]])
         found = {"numbers": Measure(JOIN, numbers)}
         vectors = block.vectors if self.problem.pipelined else {**block.vectors, "z": block.z}
@@ -55,6 +43,12 @@ class CgAudit(GridAudit):
             if name != "q" or self.problem.pipelined:
                 found[name] = Measure(JOIN, self.rows(block, vector, 1))
         return found
+
+    end = begin  # the same after the iteration
+
+    def stated(self, block: Any) -> Mapping[str, np.ndarray]:
+        """The block's points of the solution in the sample, as rows of `CELL`."""
+        return {"x": self.rows(block, block.vectors["x"], 0)}
 
     def validate(self, step: int, count: int, began: Found, ended: Found) -> list[Check]:
         """Compare the sample's bits after an iteration, and the start at the first one."""

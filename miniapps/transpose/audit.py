@@ -40,9 +40,7 @@ class MatrixAudit(GridAudit):
         """The block's elements of the sample, and those across the diagonal."""
         return self.given(block)
 
-    def end(self, block: Any, step: int, count: int) -> Contribution:
-        """The same after the step."""
-        return self.given(block)
+    end = begin  # the same after the step
 
     def stated(self, block: Any) -> Mapping[str, np.ndarray]:
         """The block's elements of the sample: those of A and B, as rows of `CELL`."""
