@@ -151,11 +151,13 @@ def test_what_a_share_takes() -> None:
             share(text)
 
 
-def test_numbers_given_by_a_program_are_checked_too() -> None:
+def test_what_a_program_gives_is_checked_too() -> None:
     """Catches a check that only the command line makes."""
     for value in (math.nan, math.inf, -1.0):
         with pytest.raises(InputError, match="--tolerance"):
             apps.load("jacobi2d").Problem(size=(9, 9), tolerance=value)
+    with pytest.raises(InputError, match="--units joule: one of"):
+        apps.load("leanmd").Problem(units="joule")
 
     @dataclasses.dataclass
     class Free:

@@ -13,30 +13,12 @@ CELL_M, PER_CELL, DENSITY = 16e-10, 300, 0.8442
 CELL = (PER_CELL / DENSITY) ** (1 / 3)  # sigma
 TAU_S = CELL_M / CELL * math.sqrt(MASS_KG / EPSILON_J)
 
+# So hot and thin that atoms change domain in the second step of `minimal`.
+HOT = {"density": 0.375, "temperature": 12.0, "cutoff": 2.2, "skin": 0.7, "shift": True}
+
 PRESETS: dict[str, dict[str, Any]] = {
-    "minimal": {  # atoms change domain in its second step
-        "lattice": (6, 4, 2),
-        "density": 0.375,
-        "temperature": 12.0,
-        "cutoff": 2.2,
-        "skin": 0.7,
-        "shift": True,
-        "rebuild": 2,
-        "thermo": 2,
-        "steps": 3,
-        "warmup": 0,
-    },
-    "tiny": {
-        "lattice": (12, 4, 4),
-        "density": 0.375,
-        "temperature": 12.0,
-        "cutoff": 2.2,
-        "skin": 0.7,
-        "shift": True,
-        "thermo": 10,
-        "steps": 16,
-        "warmup": 2,
-    },
+    "minimal": HOT | {"lattice": (6, 4, 2), "rebuild": 2, "thermo": 2, "steps": 3, "warmup": 0},
+    "tiny": HOT | {"lattice": (12, 4, 4), "thermo": 10, "steps": 16, "warmup": 2},
     "small": {"lattice": (16, 16, 16), "steps": 100, "warmup": 10},
     "large": {"lattice": (40, 40, 40), "steps": 100, "warmup": 10},
     "melt": {"lattice": (20, 20, 20), "steps": 100, "warmup": 0},

@@ -59,44 +59,30 @@ class PicProblem(BaseProblem):
     variants: ClassVar[tuple[Variant, ...]] = Variant("time_tile", 1), Variant("time_tile", "auto")
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "minimal": {
-            "size": 12,
-            "particles": 60,
-            "k": 1,
-            "m": -2,
+            "size": 12, "particles": 60, "k": 1, "m": -2, "steps": 4, "warmup": 0,
             "distribution": Distribution("geometric", (0.9,)),
             "events": (
                 Event("inject", 1, (2, 8, 3, 9), 12, 0, 3),
                 Event("remove", 2, (1, 9, 2, 10), fraction=0.5),
             ),
-            "steps": 4,
-            "warmup": 0,
         },
         "tiny": {
-            "size": 96,
-            "particles": 3000,
-            "k": 1,
-            "m": -2,
+            "size": 96, "particles": 3000, "k": 1, "m": -2, "steps": 20, "warmup": 2,
             "distribution": Distribution("geometric", (0.96,)),
             "events": (
                 Event("inject", 3, (20, 50, 30, 70), 500, 0, 3),
                 Event("remove", 9, (40, 90, 10, 47), fraction=0.5),
             ),
-            "steps": 20,
-            "warmup": 2,
         },
         "small": {"size": 1000, "particles": 200_000, "steps": 100, "warmup": 10},
         "large": {"size": 5998, "particles": 20_000_000, "steps": 100, "warmup": 10},
         "paper": {"size": 2998, "particles": 600_000, "steps": 1000, "warmup": 0},
         "demo": {"size": 1000, "particles": 1_000_000, "steps": 100, "warmup": 10},
         "uneven": {
-            "size": 7998,
-            "particles": 1_000_000,
-            "m": 1,
+            "size": 7998, "particles": 1_000_000, "m": 1, "steps": 300, "warmup": 10,
             "distribution": Distribution("geometric", (0.999,)),
-            "steps": 300,
-            "warmup": 10,
         },
-    }
+    }  # fmt: skip
 
     size: int = parameter("--size", 1000, int, "cells along each axis, L; even")
     particles: int = parameter("--particles", 100_000, int, "number of particles, about")
@@ -141,21 +127,14 @@ class PicProblem(BaseProblem):
         InputError.
         """
         try:
-            steps, size, particles, k, m = map(integer, words[:5])
+            names = "steps", "size", "particles", "k", "m"
+            given = dict(zip(names, map(integer, words[:5]), strict=True))
             name, *numbers = words[5:]
             text = f"{name}:{','.join(numbers)}" if numbers else name
             distribution = Distribution.parse(text)
         except ValueError:
             raise InputError("pic", " ".join(words), f"must be {POSITIONAL}") from None
-        return {
-            "steps": steps,
-            "warmup": 1,
-            "size": size,
-            "particles": particles,
-            "k": k,
-            "m": m,
-            "distribution": distribution,
-        }
+        return given | {"warmup": 1, "distribution": distribution}
 
     @property
     def shape(self) -> tuple[int, ...]:
