@@ -10,8 +10,12 @@ import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
+from miniapps import apps
+from miniapps.devices.backend import Device
+from miniapps.drivers.engine import Engine
 from miniapps.workbench.run.record import host, versions
 from miniapps.workbench.run.replaced import write_text
 
@@ -66,6 +70,13 @@ def in_turn(calls: dict[str, Callable[[], Any]], trials: int) -> dict[str, list[
     return returned
 
 
+def seconds(work: Callable[[], object]) -> float:
+    """The seconds of a call."""
+    before = perf_counter()
+    work()
+    return perf_counter() - before
+
+
 def printed(command: list[object]) -> Any:
     """What a program prints in its last line as JSON: a number, or an object."""
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=True)
@@ -104,6 +115,17 @@ def balanced(records: list[dict[str, Any]]) -> dict[str, float]:
         "migrations": median(record["migrations"] for record in records),
         "balancing_s": median(sum(lb["seconds"] for lb in record["lb"]) for record in records),
     }
+
+
+def stepped(app: str, problem: Any, steps: int, where: Device) -> Any:
+    """The only block of a problem on a device, after some steps."""
+    layout = problem.cut(1, 1, None)
+    problem = problem.prepared(layout, where.name)
+    block = apps.load(app).Block(problem, layout, layout.indices()[0], where)
+    engine = Engine([block]).setup()
+    for step in range(steps):
+        engine.round(step, 1)
+    return block
 
 
 def require_same_state(name: str, records: Iterable[dict[str, Any]]) -> None:

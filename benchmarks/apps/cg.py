@@ -27,11 +27,9 @@ from benchmarks.apps.one_core import (
     quick,
     require_one_core,
 )
-from benchmarks.common import printed
-from miniapps.cg import Block
+from benchmarks.common import printed, stepped
 from miniapps.cg.problem import CgProblem
 from miniapps.devices.backend import Device
-from miniapps.drivers.engine import Engine
 from miniapps.kernels import load
 from miniapps.kernels.cg import cpu
 from miniapps.kernels.exact_sum import accumulator
@@ -80,12 +78,7 @@ def updates(x, r, p, q, alpha):
 
 def vectors(n: int, solution: str, steps: int = STEPS) -> tuple[list[np.ndarray], Region]:
     """The vectors x, r, p and q of a run after some iterations, and the region of their points."""
-    problem = CgProblem((n,) * 3, solution=solution)
-    layout = problem.cut(1, 1, None)
-    engine = Engine([Block(problem, layout, (0, 0, 0), Device())]).setup()
-    for step in range(steps):
-        engine.round(step, 1)
-    (block,) = engine.blocks
+    block = stepped("cg", CgProblem((n,) * 3, solution=solution), steps, Device())
     return [block.vectors[name] for name in "xrpq"], block.own
 
 

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from benchmarks.common import stepped
 from miniapps.devices.backend import Device
 from miniapps.devices.cpu.compiler import DISTINCT
 from miniapps.devices.cpu.vectors import WIDTH, broadcast, fma, load, numbers, store
-from miniapps.drivers.engine import Engine
 from miniapps.kernels.leanmd import cpu as leanmd_cpu
 from miniapps.kernels.leanmd.cpu.interactions import pipelined
 from miniapps.kernels.leanmd.units import FAR, FORCE_UNIT
-from miniapps.leanmd import Block, Problem
+from miniapps.leanmd import Problem
 from miniapps.leanmd.block import LeanmdBlock
 from miniapps.workbench.reproduce.peers import INPUT, LISTS
 
@@ -65,13 +65,7 @@ def float_forces(position, clusters, starts, neighbors, cutoff, force):
 
 def melted(lattice: tuple[int, int, int], steps: int, where: Device) -> LeanmdBlock:
     """A block with all atoms of a melt after some steps."""
-    problem = Problem(lattice=lattice)
-    layout = problem.cut(1, 1, None)
-    block = Block(problem, layout, (0, 0, 0), where)
-    engine = Engine([block]).setup()
-    for step in range(steps):
-        engine.round(step, 1)
-    return block
+    return stepped("leanmd", Problem(lattice=lattice), steps, where)
 
 
 def cost_of_exactness(cells: int, steps: int, trials: int) -> dict[str, float]:

@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.apps.pic_baselines import numba_loop, numpy_arrays, rate
-from benchmarks.common import balanced, gains, interleaved, median, run, save
+from benchmarks.common import balanced, gains, interleaved, median, run, save, stepped
 from miniapps import apps
-from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
-from miniapps.drivers.engine import Engine
 
 PAPER: list[object] = ["pic", "--preset", "paper"]
 TRIALS = 5
@@ -43,9 +41,7 @@ PERIOD, EARLY = 80, 2 * TILE  # steps between load-balancing steps; step of an e
 
 def initial_cells(problem: Any) -> np.ndarray:
     """The initial cells of the particles: (n, 2) int64."""
-    layout = Layout.create(problem.shape, problem.periodic, 1)
-    block = apps.load("pic").Block(problem, layout, (0, 0), Device())
-    Engine([block]).setup().round(0, 1)
+    block = stepped("pic", problem, 1, Device())
     cells = block.particles.cells[: block.particles.count]
     return np.stack(divmod(cells, problem.size), axis=1)
 

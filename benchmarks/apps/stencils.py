@@ -10,13 +10,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from benchmarks.common import median, save
+from benchmarks.common import median, save, seconds
 from miniapps import kernels
 from miniapps.arrays import copied, ghosted
 from miniapps.kernels.halo.interface import Region
@@ -34,13 +33,6 @@ def triad(a, b, c, s):
     """The reference for memory bandwidth: a = b + s c."""
     for i in range(a.size):
         a[i] = b[i] + s * c[i]
-
-
-def seconds(work: Callable[[], Any]) -> float:
-    """The duration of a call."""
-    before = perf_counter()
-    work()
-    return perf_counter() - before
 
 
 def fields(shape: tuple[int, ...], tile: int) -> tuple[np.ndarray, np.ndarray, Region]:

@@ -17,11 +17,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from benchmarks.apps.leanmd_baselines import melted
 from miniapps.devices.backend import Device
-from miniapps.drivers.engine import Engine
 from miniapps.leanmd.atoms import Bins
-from miniapps.leanmd.block import LeanmdBlock
-from miniapps.leanmd.problem import LeanmdProblem
 
 CELLS, STEPS, COPIES = 30, 120, 2  # of the melt: fcc cells, until it has melted, along each axis
 WIDTH, OF_A_WARP, PROCESSORS, MOST = 8, 4, 132, 400  # MOST: entries of a list
@@ -35,11 +33,8 @@ CASES = [
 
 def melt() -> tuple[np.ndarray, np.ndarray, float]:
     """Positions (3, n) of a melt, the size of its box, and the reach of lists."""
-    problem = LeanmdProblem(lattice=(CELLS,) * 3)
-    block = LeanmdBlock(problem, problem.cut(1, 1, (1, 1, 1)), (0, 0, 0), Device())
-    engine = Engine([block]).setup()
-    for step in range(STEPS):
-        engine.round(step, 1)
+    block = melted((CELLS,) * 3, STEPS, Device())
+    problem = block.problem
     position = block.atoms.own("position") % problem.box[:, np.newaxis]
     steps = np.stack(np.unravel_index(np.arange(COPIES**3), (COPIES,) * 3), axis=1)
     parts = [position + (step * problem.box)[:, np.newaxis] for step in steps]

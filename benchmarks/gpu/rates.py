@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.apps.leanmd_baselines import melted
-from benchmarks.common import in_turn, median, run
+from benchmarks.common import in_turn, median, run, stepped
 from benchmarks.gpu.array_baselines import forces_by_arrays, push_by_arrays, sweep_by_arrays
 from benchmarks.gpu.cases import DOUBLE, SIZE_OPTIONS, in_words
 from miniapps import apps, kernels
 from miniapps.arrays import ghosted
 from miniapps.devices import backend as device
-from miniapps.drivers.engine import Engine
 from miniapps.kernels.halo.interface import Region, box
 from miniapps.kernels.leanmd.units import FORCE_UNIT
 from miniapps.pic.particles import FLOATS
@@ -155,13 +154,8 @@ def agree(right: np.ndarray, found: np.ndarray) -> None:
 
 def pushing(device_name: str, size: int, particles: int) -> Any:
     """A block of PIC whose particles have made one step."""
-    app = apps.load("pic")
-    problem = app.Problem(size=size, particles=particles)
-    layout = problem.cut(1, 1, None)
-    problem = problem.prepared(layout, device_name)
-    block = app.Block(problem, layout, layout.indices()[0], device.get(device_name))
-    Engine([block]).setup().round(0, 1)
-    return block
+    problem = apps.load("pic").Problem(size=size, particles=particles)
+    return stepped("pic", problem, 1, device.get(device_name))
 
 
 def pushed(block: Any, steps: int) -> bytes:

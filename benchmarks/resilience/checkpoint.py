@@ -22,13 +22,12 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import h5py
 import numpy as np
 
-from benchmarks.common import in_turn, interleaved, median, run, spread, write
+from benchmarks.common import in_turn, interleaved, median, run, seconds, spread, write
 from miniapps.contract import Piece
 from miniapps.drivers.shares import Extent, Share, hashed
 from miniapps.workbench.run.checkpoint import Hdf5Checkpoints, read_checkpoint
@@ -92,13 +91,6 @@ def share_of(pieces: list[Piece]) -> Share:
     return Share({"u"}, {"u": Extent.of(pieces[0])}, {"u": words})
 
 
-def timed(act: Callable[[], object]) -> float:
-    """The seconds of a call."""
-    before = perf_counter()
-    act()
-    return perf_counter() - before
-
-
 def beside_steps(megabytes: int, folder: str) -> int:
     """Measure what checkpoints cost runs, print and save; returns the exit status."""
     side = math.isqrt(megabytes * 10**6 // 8)
@@ -157,7 +149,7 @@ def main() -> int:
 
         def writing(writer: Callable[[Path, list[Piece]], None]) -> float:
             path.unlink(missing_ok=True)
-            return timed(lambda: writer(path, pieces))
+            return seconds(lambda: writer(path, pieces))
 
         writers = {
             "disk": of_disk,
@@ -166,11 +158,11 @@ def main() -> int:
             "checkpoint": partial(of_checkpoint, share),
         }
         calls = {name: partial(writing, writer) for name, writer in writers.items()}
-        calls["verifying it"] = lambda: timed(read_checkpoint("FILE", path).verify)
-        calls["hashing"] = lambda: timed(lambda: share_of(pieces))
-        seconds = {name: median(found) for name, found in in_turn(calls, TRIALS).items()}
+        calls["verifying it"] = lambda: seconds(read_checkpoint("FILE", path).verify)
+        calls["hashing"] = lambda: seconds(lambda: share_of(pieces))
+        took = {name: median(found) for name, found in in_turn(calls, TRIALS).items()}
     size = sum(piece.values.nbytes for piece in pieces) / 1e6
-    rates = {f"{name}, MB/s": size / found for name, found in seconds.items()}
+    rates = {f"{name}, MB/s": size / found for name, found in took.items()}
     for name, rate in rates.items():
         print(f"{name:24}{rate:8.0f}")
     write("checkpoint", {"megabytes": size, "trials": TRIALS, **rates})
