@@ -26,7 +26,6 @@ RIGHT, WRONG_SUM = "jit_s=max(part", "jit_s=min(part"
 PARTS = "test_virtual_time.py::test_parts_of_two_pes"
 
 
-@pytest.mark.slow
 def test_faults_of_numbers_are_those_of_the_sources() -> None:
     """Catches a fault whose line is no longer there, one with another's name, and a lost list."""
     broken = []
