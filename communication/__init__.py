@@ -15,7 +15,7 @@ import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 
 from miniapps.communication.catalogue import CATALOGUE
 from miniapps.parameters import require
@@ -76,7 +76,7 @@ def runtimes() -> Mapping[str, Runtime]:
     found = [importlib.import_module(f"{__name__}.{name}") for name in names]
     made = [module.RUNTIME for module in found if hasattr(module, "RUNTIME")]
     made.sort(key=lambda runtime: runtime.driver != USUAL)
-    return MappingProxyType({runtime.driver: runtime for runtime in made})
+    return {runtime.driver: runtime for runtime in made}
 
 
 def get(driver: str) -> Runtime:

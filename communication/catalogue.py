@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 LARGE = 8192  # bytes: above, there are fewer iterations
 WORD = 4  # bytes: reductions add unsigned integers of this size
@@ -147,9 +146,9 @@ def _one_sided() -> Iterator[Benchmark]:
         yield replace(made, one_sided=True)
 
 
-CATALOGUE: Mapping[str, Benchmark] = MappingProxyType(
-    {made.name: made for group in (_pairs, _collectives, _one_sided) for made in group()}
-)
+CATALOGUE: Mapping[str, Benchmark] = {
+    made.name: made for group in (_pairs, _collectives, _one_sided) for made in group()
+}
 # What the calls that move a message consist of; not of OMB, and made by other code (`anatomy`).
 ANATOMY = Benchmark(
     "anatomy", "Anatomy", "ping_pong", ranks=PAIRS, trips=2, usual=(8, 1024, 65536, 1 << 20)

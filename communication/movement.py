@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import NamedTuple
 
 from miniapps.communication.catalogue import WORD
@@ -182,32 +181,30 @@ def _reduce_scatter(at: Place) -> Movement:
     return Movement(tuple(Block((at.rank,), r, n) for r, n in enumerate(parts)), (total,))
 
 
-MOVEMENTS: Mapping[str, Callable[[Place], Movement]] = MappingProxyType(
-    {
-        "ping_pong": _ping_pong,
-        "stream": _stream,
-        "both_ways": _both_ways,
-        "put_latency": _put,
-        "put_bw": _put,
-        "acc_latency": _accumulate,
-        "get_latency": _get,
-        "get_bw": _get,
-        "barrier": lambda at: Movement(),
-        "allgather": _allgather,
-        "allgatherv": _allgather,
-        "allreduce": _allreduce,
-        "alltoall": _alltoall,
-        "alltoallv": _alltoall,
-        "bcast": _bcast,
-        "gather": _gather,
-        "gatherv": _gather,
-        "reduce": _reduce,
-        "reduce_scatter": _reduce_scatter,
-        "scatter": _scatter,
-        "scatterv": _scatter,
-        "neighbor_allgather": _neighbor_allgather,
-        "neighbor_allgatherv": _neighbor_allgather,
-        "neighbor_alltoall": _neighbor_alltoall,
-        "neighbor_alltoallv": _neighbor_alltoall,
-    }
-)
+MOVEMENTS: Mapping[str, Callable[[Place], Movement]] = {
+    "ping_pong": _ping_pong,
+    "stream": _stream,
+    "both_ways": _both_ways,
+    "put_latency": _put,
+    "put_bw": _put,
+    "acc_latency": _accumulate,
+    "get_latency": _get,
+    "get_bw": _get,
+    "barrier": lambda at: Movement(),
+    "allgather": _allgather,
+    "allgatherv": _allgather,
+    "allreduce": _allreduce,
+    "alltoall": _alltoall,
+    "alltoallv": _alltoall,
+    "bcast": _bcast,
+    "gather": _gather,
+    "gatherv": _gather,
+    "reduce": _reduce,
+    "reduce_scatter": _reduce_scatter,
+    "scatter": _scatter,
+    "scatterv": _scatter,
+    "neighbor_allgather": _neighbor_allgather,
+    "neighbor_allgatherv": _neighbor_allgather,
+    "neighbor_alltoall": _neighbor_alltoall,
+    "neighbor_alltoallv": _neighbor_alltoall,
+}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Protocol
 
 from miniapps.communication.actions import BOTH, RECEIVE, SEND, Action, Call, Window
@@ -68,6 +67,8 @@ def _receives(line: Line, data: Data) -> Callable[[list[Any]], list[Any]]:
     return lambda _: [line.recv() for _ in count]
 
 
-MAKERS: Mapping[str, Callable[[Line, bool, Data], list[Action]]] = MappingProxyType(
-    {"ping_pong": ping_pong, "stream": stream, "both_ways": both_ways}
-)
+MAKERS: Mapping[str, Callable[[Line, bool, Data], list[Action]]] = {
+    "ping_pong": ping_pong,
+    "stream": stream,
+    "both_ways": both_ways,
+}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from miniapps.communication import Runtime
 from miniapps.communication.catalogue import CATALOGUE, NEIGHBORS
@@ -34,7 +33,7 @@ def _lacks() -> Mapping[str, str]:
             found[name] = "Charm4Py has one gather, for parts of any length"
         else:
             found[name] = "Charm4Py has no such collective: programs send each part by itself"
-    return MappingProxyType(found)
+    return found
 
 
 RUNTIME = Runtime(
@@ -45,38 +44,30 @@ RUNTIME = Runtime(
     buffers_why="Charm4Py copies NumPy arrays, but no bytearrays; its wheel takes no GPU's memory",
     lacks=_lacks(),
     pickles=MESSAGES | {"bcast", "ibcast"},
-    methods=MappingProxyType(
-        {
-            CHANNEL: MESSAGES,
-            PROXY: MESSAGES,
-            FUTURE: ANSWERED,
-            GROUP: COLLECTIVES,
-            SECTION: COLLECTIVES,
-        }
-    ),
-    anatomy=MappingProxyType(
-        {
-            CORE: "Charm++ alone",
-            CHANNEL: "channel.send(a)",
-            CHANNEL_PICKLED: "channel.send([a])",
-            PROXY: "proxy.take(a)",
-            PROXY_PICKLED: "proxy.take([a])",
-        }
-    ),
-    own_calls=MappingProxyType(
-        {
-            OWN_CALL: "proxy.count()",
-            OWN_PROXY: "proxy.take(None)",
-            OWN_CHANNEL: "channel.send(None)",
-            OWN_FUTURE: "Future().send()",
-        }
-    ),
-    sides=MappingProxyType(
-        {
-            SENT: "sending a",
-            SENT_PICKLED: "sending [a]",
-            TAKEN: "receiving a",
-            TAKEN_PICKLED: "receiving [a]",
-        }
-    ),
+    methods={
+        CHANNEL: MESSAGES,
+        PROXY: MESSAGES,
+        FUTURE: ANSWERED,
+        GROUP: COLLECTIVES,
+        SECTION: COLLECTIVES,
+    },
+    anatomy={
+        CORE: "Charm++ alone",
+        CHANNEL: "channel.send(a)",
+        CHANNEL_PICKLED: "channel.send([a])",
+        PROXY: "proxy.take(a)",
+        PROXY_PICKLED: "proxy.take([a])",
+    },
+    own_calls={
+        OWN_CALL: "proxy.count()",
+        OWN_PROXY: "proxy.take(None)",
+        OWN_CHANNEL: "channel.send(None)",
+        OWN_FUTURE: "Future().send()",
+    },
+    sides={
+        SENT: "sending a",
+        SENT_PICKLED: "sending [a]",
+        TAKEN: "receiving a",
+        TAKEN_PICKLED: "receiving [a]",
+    },
 )

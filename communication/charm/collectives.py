@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -113,14 +112,12 @@ def _received(pe: PE, sender: Any) -> Callable[[Any], Any]:
     return lambda _: mail.get()
 
 
-MAKERS: Mapping[str, Maker] = MappingProxyType(
-    {
-        "allgather": _all(lambda scope: Reducer.gather),
-        "allreduce": _all(lambda scope: scope.adds),
-        "barrier": _all(lambda scope: None),
-        "bcast": _broadcast,
-        "gather": _rooted(lambda scope: Reducer.gather),
-        "reduce": _rooted(lambda scope: scope.adds),
-    }
-)
+MAKERS: Mapping[str, Maker] = {
+    "allgather": _all(lambda scope: Reducer.gather),
+    "allreduce": _all(lambda scope: scope.adds),
+    "barrier": _all(lambda scope: None),
+    "bcast": _broadcast,
+    "gather": _rooted(lambda scope: Reducer.gather),
+    "reduce": _rooted(lambda scope: scope.adds),
+}
 Reducer.addReducer(sum_of_words)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from charm4py import Channel, charm
@@ -72,6 +71,4 @@ def channel(pe: PE, other: int) -> Line:
     return made
 
 
-LINES: Mapping[str, Callable[[PE, int], Line]] = MappingProxyType(
-    {CHANNEL: channel, PROXY: Proxy, FUTURE: question}
-)
+LINES: Mapping[str, Callable[[PE, int], Line]] = {CHANNEL: channel, PROXY: Proxy, FUTURE: question}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
 from miniapps.communication import Runtime
 from miniapps.communication.buffers import HOST
 from miniapps.communication.catalogue import CATALOGUE
@@ -20,8 +18,8 @@ RUNTIME = Runtime(
     file="miniapps.communication.file.runtime",
     buffers=HOST,
     buffers_why="files are written from a host's memory",
-    lacks=MappingProxyType({name: REASON for name in CATALOGUE if name not in MADE}),
+    lacks={name: REASON for name in CATALOGUE if name not in MADE},
     pickles=MESSAGES,
-    methods=MappingProxyType({TREE: ROOTED, FLAT: ROOTED}),
+    methods={TREE: ROOTED, FLAT: ROOTED},
     options=("dir",),
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,11 +92,9 @@ def _allreduce(group: Group, place: Branch, data: Data) -> Callable[[], Any]:
 
 
 Maker = Callable[[Group, Branch, Data], Callable[[], Any]]
-MAKERS: Mapping[str, Maker] = MappingProxyType(
-    {
-        "allreduce": _allreduce,
-        "barrier": lambda group, place, data: group.Barrier,
-        "bcast": _broadcast,
-        "gather": _gather,
-    }
-)
+MAKERS: Mapping[str, Maker] = {
+    "allreduce": _allreduce,
+    "barrier": lambda group, place, data: group.Barrier,
+    "bcast": _broadcast,
+    "gather": _gather,
+}

@@ -1,7 +1,5 @@
 """The communication benchmarks by mpi4py."""
 
-from types import MappingProxyType
-
 from miniapps.communication import Runtime
 from miniapps.communication.buffers import KINDS
 from miniapps.communication.settings import LEVELS
@@ -20,14 +18,12 @@ RUNTIME = Runtime(
     pickles=OBJECTS | COLLECTIVES | REDUCTIONS | NEIGHBORS,
     out_of_band=OBJECTS | COLLECTIVES,
     thread_levels=LEVELS,
-    anatomy=MappingProxyType(
-        {
-            C: "MPI_Send in C",
-            SPEC: "Send([a, BYTE])",
-            ARRAY: "Send(a)",
-            IN_BAND: "send(a)",
-            OUT_OF_BAND: "pkl5 send(a)",
-            LINK: "mpi driver",
-        }
-    ),
+    anatomy={
+        C: "MPI_Send in C",
+        SPEC: "Send([a, BYTE])",
+        ARRAY: "Send(a)",
+        IN_BAND: "send(a)",
+        OUT_OF_BAND: "pkl5 send(a)",
+        LINK: "mpi driver",
+    },
 )

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
-from types import MappingProxyType
 from typing import Any
 
 from mpi4py import MPI
@@ -94,27 +93,25 @@ def _reduce_scatter(root: bool, data: Data) -> Arguments:
     return [data.sending, NUMBERS], [data.receiving, NUMBERS], counts, MPI.SUM
 
 
-ARGUMENTS: Mapping[str, Callable[[bool, Data], Arguments]] = MappingProxyType(
-    {
-        "allgather": _exchange,
-        "allgatherv": _gatherv,
-        "allreduce": _allreduce,
-        "alltoall": _exchange,
-        "alltoallv": _exchangev,
-        "barrier": lambda root, data: (),
-        "bcast": lambda root, data: (_bytes(data.sending if root else data.receiving), ROOT),
-        "gather": _gather,
-        "gatherv": lambda root, data: (*_gatherv(root, data), ROOT),
-        "reduce": _reduce,
-        "reduce_scatter": _reduce_scatter,
-        "scatter": _scatter,
-        "scatterv": _scatterv,
-        "neighbor_allgather": _exchange,
-        "neighbor_allgatherv": _gatherv,
-        "neighbor_alltoall": _exchange,
-        "neighbor_alltoallv": _exchangev,
-    }
-)
+ARGUMENTS: Mapping[str, Callable[[bool, Data], Arguments]] = {
+    "allgather": _exchange,
+    "allgatherv": _gatherv,
+    "allreduce": _allreduce,
+    "alltoall": _exchange,
+    "alltoallv": _exchangev,
+    "barrier": lambda root, data: (),
+    "bcast": lambda root, data: (_bytes(data.sending if root else data.receiving), ROOT),
+    "gather": _gather,
+    "gatherv": lambda root, data: (*_gatherv(root, data), ROOT),
+    "reduce": _reduce,
+    "reduce_scatter": _reduce_scatter,
+    "scatter": _scatter,
+    "scatterv": _scatterv,
+    "neighbor_allgather": _exchange,
+    "neighbor_allgatherv": _gatherv,
+    "neighbor_alltoall": _exchange,
+    "neighbor_alltoallv": _exchangev,
+}
 
 
 def _pickled(ranks: Any, name: str, data: Data) -> Call:

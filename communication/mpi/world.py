@@ -6,7 +6,6 @@ Importing this module starts MPI.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from mpi4py import MPI
@@ -20,27 +19,23 @@ from miniapps.communication.mpi import collectives, onesided, pt2pt
 from miniapps.communication.progress import Progress
 from miniapps.communication.settings import OUT_OF_BAND, Settings
 
-LEVELS: Mapping[int, str] = MappingProxyType(
-    {
-        MPI.THREAD_SINGLE: "single",
-        MPI.THREAD_FUNNELED: "funneled",
-        MPI.THREAD_SERIALIZED: "serialized",
-        MPI.THREAD_MULTIPLE: "multiple",
-    }
-)
+LEVELS: Mapping[int, str] = {
+    MPI.THREAD_SINGLE: "single",
+    MPI.THREAD_FUNNELED: "funneled",
+    MPI.THREAD_SERIALIZED: "serialized",
+    MPI.THREAD_MULTIPLE: "multiple",
+}
 Maker = Callable[[Any, Benchmark, Data], list[Action]]
-MAKERS: Mapping[str, Maker] = MappingProxyType(
-    {
-        "ping_pong": pt2pt.ping_pong,
-        "stream": pt2pt.stream,
-        "both_ways": pt2pt.both_ways,
-        "put_latency": onesided.put,
-        "put_bw": onesided.put,
-        "get_latency": onesided.get,
-        "get_bw": onesided.get,
-        "acc_latency": onesided.accumulate,
-    }
-)
+MAKERS: Mapping[str, Maker] = {
+    "ping_pong": pt2pt.ping_pong,
+    "stream": pt2pt.stream,
+    "both_ways": pt2pt.both_ways,
+    "put_latency": onesided.put,
+    "put_bw": onesided.put,
+    "get_latency": onesided.get,
+    "get_bw": onesided.get,
+    "acc_latency": onesided.accumulate,
+}
 
 
 class Ranks:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
 from miniapps import communication, drivers
@@ -16,15 +15,13 @@ from miniapps.parameters import InputError, require
 from miniapps.workbench.comm.spec import CommSpec
 
 USUAL = "driver,buffer,pickle"
-VALUES: Mapping[str, tuple[Any, ...]] = MappingProxyType(
-    {
-        "buffer": KINDS,
-        "pickle": (None, IN_BAND, OUT_OF_BAND),
-        "touch": TOUCHES,
-        "thread-level": LEVELS,
-        "method": (None, *METHODS),
-    }
-)
+VALUES: Mapping[str, tuple[Any, ...]] = {
+    "buffer": KINDS,
+    "pickle": (None, IN_BAND, OUT_OF_BAND),
+    "touch": TOUCHES,
+    "thread-level": LEVELS,
+    "method": (None, *METHODS),
+}
 DRIVER, LIBRARY = "driver", "library"
 
 

@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from miniapps.parameters import InputError, require
@@ -22,30 +21,26 @@ SHIPPED = Path(__file__).parent / "machines"
 LEVEL_WIDTH = 2 * 2.5758  # of a 99 % interval, in standard deviations
 BLOCK, LATENCY, LATENCY_HOSTS = "block_s", "latency_s", "latency_hosts_s"
 WHERE = ("inside", "between", "hosts")  # the same PE; another PE of the host; another host
-MESSAGE = MappingProxyType({where: f"message_{where}_s" for where in WHERE})
-BYTE = MappingProxyType({where: f"byte_{where}_s" for where in WHERE})
+MESSAGE: Mapping[str, str] = {where: f"message_{where}_s" for where in WHERE}
+BYTE: Mapping[str, str] = {where: f"byte_{where}_s" for where in WHERE}
 DRIVER = (BLOCK, LATENCY, LATENCY_HOSTS, *MESSAGE.values(), *BYTE.values())
 JOINT = 4  # of the norm that joins two limits
 KEPT = "kept"  # of the imbalance, by a balancer
 BALANCED = "block_s"  # of a load-balancing step, per block of a PE
-MEMORY: Mapping[str, Any] = MappingProxyType(
-    {
-        "cache_bytes": POSITIVE,  # of a PE, where kernels run at their full rate
-        "last_cache_bytes": POSITIVE,  # a PE's part of the last cache
-        "last_cache_bytes_per_s": POSITIVE,  # of one PE
-        "pe_bytes_per_s": POSITIVE,  # to and from memory, of one PE
-        "host_bytes_per_s": POSITIVE,  # of all PEs of a host together
-    }
-)
-SHAPE: Mapping[str, Any] = MappingProxyType(
-    {
-        "name": LINE,
-        "sources": [LINE],
-        "pes_per_host": SEVERAL,
-        "memory": MEMORY,
-        "asynchronous?": FLAG,
-    }
-)
+MEMORY: Mapping[str, Any] = {
+    "cache_bytes": POSITIVE,  # of a PE, where kernels run at their full rate
+    "last_cache_bytes": POSITIVE,  # a PE's part of the last cache
+    "last_cache_bytes_per_s": POSITIVE,  # of one PE
+    "pe_bytes_per_s": POSITIVE,  # to and from memory, of one PE
+    "host_bytes_per_s": POSITIVE,  # of all PEs of a host together
+}
+SHAPE: Mapping[str, Any] = {
+    "name": LINE,
+    "sources": [LINE],
+    "pes_per_host": SEVERAL,
+    "memory": MEMORY,
+    "asynchronous?": FLAG,
+}
 
 
 @dataclass(frozen=True)

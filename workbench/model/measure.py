@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -43,15 +42,12 @@ NARROWEST = 1.5  # a cost may be so different for another problem, either way
 TRIALS = 3
 LITTLE = 0.3  # of the time of a cell, which hardly changes a smooth maximum
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
-HOSTS = (
-    MappingProxyType(  # costs between PEs, and those between hosts from which a fit starts there
-        {
-            machine.MESSAGE["between"]: machine.MESSAGE["hosts"],
-            machine.BYTE["between"]: machine.BYTE["hosts"],
-            machine.LATENCY: machine.LATENCY_HOSTS,
-        }
-    )
-)
+# Costs between PEs, and those between hosts from which a fit starts there.
+HOSTS: Mapping[str, str] = {
+    machine.MESSAGE["between"]: machine.MESSAGE["hosts"],
+    machine.BYTE["between"]: machine.BYTE["hosts"],
+    machine.LATENCY: machine.LATENCY_HOSTS,
+}
 SHORT, LONG = 64, 1 << 17  # bytes of a message
 LARGE = (4096, 4096)  # cells beyond all caches
 MIDDLE = (512, 512)  # cells in the last cache

@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -53,68 +52,63 @@ from miniapps.workbench.study.validation import differences
 DPI = 200
 LETTERS = 14  # of a title, per inch
 WIDEST, LINE = 52, 0.14  # letters of a line of a label; its height, inches
-STYLE: Mapping[str, Any] = MappingProxyType(
-    {
-        "font.size": 9,
-        "axes.labelsize": 9,
-        "axes.titlesize": 9.5,
-        "legend.fontsize": 8,
-        "legend.frameon": False,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "axes.axisbelow": True,
-        "grid.color": "#d9d9d9",
-        "grid.linewidth": 0.6,
-        "lines.linewidth": 1.4,
-        "lines.markersize": MARKER,
-        "errorbar.capsize": 2.5,
-        "hatch.linewidth": 0.6,
-        "pdf.fonttype": 42,  # text in a PDF stays text
-        "text.parse_math": False,
-    }
-)
-CAPTIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "step-time": (
-            "Time per step over PEs",
-            "Means of the trials with 99 % intervals, shifted sideways by less than a marker; both "
-            "axes are logarithmic. Dashed: ideal scaling of the fastest configuration on the "
-            "fewest PEs.",
-        ),
-        "speed-up": (
-            "Speed-up over PEs",
-            "Relative to the fewest PEs of the same configuration, with 99 % intervals. Dashed: "
-            "ideal. Thin curves: fitted laws; points do not test a law with as many parameters.",
-        ),
-        "efficiency": (
-            "Parallel efficiency over PEs",
-            "Relative to the fewest PEs of the same configuration, with 99 % intervals. Dashed: "
-            "ideal.",
-        ),
-        "parts": (
-            "Where a PE's time goes",
-            "Means over PEs, steps and trials. Wait is all time that is neither compute nor load "
-            "balancing: messages, the runtime, and waiting for slower PEs.",
-        ),
-        "odf": (
-            "Time per step over the over-decomposition factor",
-            "Means of the trials with 99 % intervals. A horizontal line and band are a "
-            "driver that has one block per PE.",
-        ),
-        "gain": (
-            "Gain of load balancing, and the ideal gain",
-            "Time per step without balancing over time with it, with 99 % intervals. The ideal "
-            "gain is the imbalance (max/mean) without balancing: the gain of a perfect balancer "
-            "without cost.",
-        ),
-        "granularity": (
-            "Efficiency over the length of a step",
-            "Rate per PE over the best rate per PE of the study, joined in order of the problem's "
-            "size. Crosses: METG(50 %), the step length at which the efficiency is one half.",
-        ),
-    }
-)
+STYLE: Mapping[str, Any] = {
+    "font.size": 9,
+    "axes.labelsize": 9,
+    "axes.titlesize": 9.5,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#d9d9d9",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.4,
+    "lines.markersize": MARKER,
+    "errorbar.capsize": 2.5,
+    "hatch.linewidth": 0.6,
+    "pdf.fonttype": 42,  # text in a PDF stays text
+    "text.parse_math": False,
+}
+CAPTIONS: Mapping[str, tuple[str, str]] = {
+    "step-time": (
+        "Time per step over PEs",
+        "Means of the trials with 99 % intervals, shifted sideways by less than a marker; both "
+        "axes are logarithmic. Dashed: ideal scaling of the fastest configuration on the "
+        "fewest PEs.",
+    ),
+    "speed-up": (
+        "Speed-up over PEs",
+        "Relative to the fewest PEs of the same configuration, with 99 % intervals. Dashed: "
+        "ideal. Thin curves: fitted laws; points do not test a law with as many parameters.",
+    ),
+    "efficiency": (
+        "Parallel efficiency over PEs",
+        "Relative to the fewest PEs of the same configuration, with 99 % intervals. Dashed: ideal.",
+    ),
+    "parts": (
+        "Where a PE's time goes",
+        "Means over PEs, steps and trials. Wait is all time that is neither compute nor load "
+        "balancing: messages, the runtime, and waiting for slower PEs.",
+    ),
+    "odf": (
+        "Time per step over the over-decomposition factor",
+        "Means of the trials with 99 % intervals. A horizontal line and band are a "
+        "driver that has one block per PE.",
+    ),
+    "gain": (
+        "Gain of load balancing, and the ideal gain",
+        "Time per step without balancing over time with it, with 99 % intervals. The ideal "
+        "gain is the imbalance (max/mean) without balancing: the gain of a perfect balancer "
+        "without cost.",
+    ),
+    "granularity": (
+        "Efficiency over the length of a step",
+        "Rate per PE over the best rate per PE of the study, joined in order of the problem's "
+        "size. Crosses: METG(50 %), the step length at which the efficiency is one half.",
+    ),
+}
 
 
 def figures(campaign: Campaign, overlay: Overlay | None = None) -> dict[str, Any]:
@@ -238,7 +232,7 @@ def _draw_configurations(
     return styles
 
 
-LAW_STYLES = MappingProxyType({"Amdahl": ":", "Gustafson": ":", "USL": "-."})
+LAW_STYLES: Mapping[str, str] = {"Amdahl": ":", "Gustafson": ":", "USL": "-."}
 
 
 def _draw_laws(

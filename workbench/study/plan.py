@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import product
-from types import MappingProxyType
 from typing import Any
 
 from miniapps import drivers
@@ -18,15 +17,13 @@ from miniapps.workbench import environment
 from miniapps.workbench.run.cases import Case
 from miniapps.workbench.run.spec import RunSpec
 
-KINDS: Mapping[str, str] = MappingProxyType(
-    {
-        "strong": "the same problem on more and more PEs",
-        "weak": "a problem that grows with the PEs, as each app defines",
-        "odf": "the same problem and PEs, more and more blocks per PE",
-        "lb": "the same problem and PEs; no balancing, and every balancer with every period",
-        "granularity": "the same PEs, a problem that is halved repeatedly",
-    }
-)
+KINDS: Mapping[str, str] = {
+    "strong": "the same problem on more and more PEs",
+    "weak": "a problem that grows with the PEs, as each app defines",
+    "odf": "the same problem and PEs, more and more blocks per PE",
+    "lb": "the same problem and PEs; no balancing, and every balancer with every period",
+    "granularity": "the same PEs, a problem that is halved repeatedly",
+}
 CASE = ("driver", "pes", "odf", "balancer", "lb_period")  # keys of a Case, a point and a record
 SHARED = ("steps", "warmup", "device", "pe_grid")  # options of all runs of a study
 MOST_HALVINGS = 189  # of three axes, each of 63 bits

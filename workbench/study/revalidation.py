@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from miniapps.workbench.run.record import fixed_parameters
@@ -34,41 +33,35 @@ from miniapps.workbench.study.plan import steps_of
 
 Event = dict[str, Any]
 
-HEAD: Mapping[str, Any] = MappingProxyType(
-    {
-        "study": {
-            "kind": NAME,
-            "app": NAME,
-            "problem": PARAMETERS,
-            "steps": SEVERAL,
-            "warmup": COUNT,
-            "device": NAME,
-            "shuffle_seed": NUMBER,
-            "lb_first?": COUNT.or_null(),
-            "hosts?": LINE,
-            "vary?": [LINE],
-        },
-        "points": [{**CASE, "problem": PARAMETERS, "steps?": SEVERAL, "arguments": [LINE]}],
-    }
-)
-RUN: Mapping[str, Any] = MappingProxyType(
-    {"trial": COUNT, "point": COUNT, "command": LINE, "seconds?": AMOUNT}
-)
-EVENTS: Mapping[str, Any] = MappingProxyType(
-    {
-        "start": {
-            "versions": VERSIONS,
-            "host": HOST,
-            "clock_tick_s": AMOUNT,
-            "pinned": FLAG,
-            "until_ci?": NUMBER.or_null(),
-            "left_out?": [{"claim": TEXT, "variants": TEXT, "reason": TEXT}],
-        },
-        "noise": {"seconds": POSITIVE},
-        "run": {**RUN, "record": OBJECT},
-        "dropped": {**RUN, "reason": TEXT, "final": FLAG},
-    }
-)
+HEAD: Mapping[str, Any] = {
+    "study": {
+        "kind": NAME,
+        "app": NAME,
+        "problem": PARAMETERS,
+        "steps": SEVERAL,
+        "warmup": COUNT,
+        "device": NAME,
+        "shuffle_seed": NUMBER,
+        "lb_first?": COUNT.or_null(),
+        "hosts?": LINE,
+        "vary?": [LINE],
+    },
+    "points": [{**CASE, "problem": PARAMETERS, "steps?": SEVERAL, "arguments": [LINE]}],
+}
+RUN: Mapping[str, Any] = {"trial": COUNT, "point": COUNT, "command": LINE, "seconds?": AMOUNT}
+EVENTS: Mapping[str, Any] = {
+    "start": {
+        "versions": VERSIONS,
+        "host": HOST,
+        "clock_tick_s": AMOUNT,
+        "pinned": FLAG,
+        "until_ci?": NUMBER.or_null(),
+        "left_out?": [{"claim": TEXT, "variants": TEXT, "reason": TEXT}],
+    },
+    "noise": {"seconds": POSITIVE},
+    "run": {**RUN, "record": OBJECT},
+    "dropped": {**RUN, "reason": TEXT, "final": FLAG},
+}
 
 FREE = ("record", "reason", "left_out")  # of an event: has a shape of its own, or is free text
 

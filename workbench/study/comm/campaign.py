@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from types import MappingProxyType
 from typing import Any
 
 from miniapps import communication
@@ -51,57 +50,47 @@ def _is_series(value: Any) -> bool:
     return all(size.isdecimal() and POSITIVE.fits(number) for size, number in pairs)
 
 
-SETTINGS: Mapping[str, Any] = MappingProxyType(
-    {
-        "benchmark": NAME,
-        "driver": NAME,
-        "pes": SEVERAL,
-        "buffer": NAME,
-        "pickle": NAME.or_null(),
-        "touch": NAME,
-        "window": SEVERAL,
-        "thread_level": NAME.or_null(),
-        "method": NAME.or_null(),
-        "sizes": [COUNT],
-    }
-)
-HEAD: Mapping[str, Any] = MappingProxyType(
-    {
-        "study": {
-            "kind": NAME,
-            "source": LINE,
-            "shuffle_seed": NUMBER,
-            "claims": [
-                {
-                    "name": Kind("of a-z, 0-9 and -", lambda name: fits(CLAIM_NAME, name)),
-                    "title": LINE,
-                    "says": LINE,
-                    "benchmark": NAME,
-                    "ranks": SEVERAL,
-                    "lines": [{"name": LINE, "point": COUNT, "call": LINE.or_null()}],
-                    "published": LINE.or_null(),
-                    "series": Kind("published values by line and size", _is_series),
-                }
-            ],
-        },
-        "points": [{**SETTINGS, "library": NAME.or_null(), "arguments": [LINE]}],
-    }
-)
-RECORD: Mapping[str, Any] = MappingProxyType(
-    {
-        **SETTINGS,
-        "host": HOST,
-        "versions": VERSIONS,
-        "oversubscribed": FLAG,
-        "disturbance": {"waited": AMOUNT, "steal": AMOUNT},
-    }
-)
-MEASURED: Mapping[str, Any] = MappingProxyType(
-    {"measured": [{"trial": COUNT, "size": COUNT}], "barrier_us": AMOUNT}
-)
-ANATOMIES: Mapping[str, Any] = MappingProxyType(
-    {"whole": OBJECT, "sides?": OBJECT, "without_c": LINE.or_null()}
-)
+SETTINGS: Mapping[str, Any] = {
+    "benchmark": NAME,
+    "driver": NAME,
+    "pes": SEVERAL,
+    "buffer": NAME,
+    "pickle": NAME.or_null(),
+    "touch": NAME,
+    "window": SEVERAL,
+    "thread_level": NAME.or_null(),
+    "method": NAME.or_null(),
+    "sizes": [COUNT],
+}
+HEAD: Mapping[str, Any] = {
+    "study": {
+        "kind": NAME,
+        "source": LINE,
+        "shuffle_seed": NUMBER,
+        "claims": [
+            {
+                "name": Kind("of a-z, 0-9 and -", lambda name: fits(CLAIM_NAME, name)),
+                "title": LINE,
+                "says": LINE,
+                "benchmark": NAME,
+                "ranks": SEVERAL,
+                "lines": [{"name": LINE, "point": COUNT, "call": LINE.or_null()}],
+                "published": LINE.or_null(),
+                "series": Kind("published values by line and size", _is_series),
+            }
+        ],
+    },
+    "points": [{**SETTINGS, "library": NAME.or_null(), "arguments": [LINE]}],
+}
+RECORD: Mapping[str, Any] = {
+    **SETTINGS,
+    "host": HOST,
+    "versions": VERSIONS,
+    "oversubscribed": FLAG,
+    "disturbance": {"waited": AMOUNT, "steal": AMOUNT},
+}
+MEASURED: Mapping[str, Any] = {"measured": [{"trial": COUNT, "size": COUNT}], "barrier_us": AMOUNT}
+ANATOMIES: Mapping[str, Any] = {"whole": OBJECT, "sides?": OBJECT, "without_c": LINE.or_null()}
 
 
 class CommCampaign(Campaign):

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Self
 
 from miniapps import communication, drivers
@@ -36,40 +35,34 @@ QUICK, PAPER = "quick", "paper"
 CALLS = "calls"
 DIMENSIONS = (DRIVER, *VALUES, LIBRARY)
 CLAIM_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
-MEASURED: Mapping[str, Any] = MappingProxyType(
-    {
-        "ranks?": [SEVERAL],
-        "sizes?": LINE,
-        "iterations?": SEVERAL,
-        "warmups?": COUNT,
-        "window?": SEVERAL,
-        "oversubscribe?": FLAG,
-    }
-)  # keys that the tables for short campaigns and for the papers' own may replace
-CLAIM: Mapping[str, Any] = MappingProxyType(
-    {
-        "name": LINE,
-        "title": LINE,
-        "says?": LINE,
-        "benchmark": LINE,
-        **MEASURED,
-        DRIVER: [LINE],
-        **{f"{name}?": [LINE] for name in (*VALUES, LIBRARY, CALLS)},
-        "published?": LINE,
-        "series?": OBJECT,
-    }
-)
-SHAPE: Mapping[str, Any] = MappingProxyType(
-    {
-        "kind": LINE,
-        "source?": LINE,
-        "trials?": SEVERAL,
-        "seed?": NUMBER,
-        "claims": [CLAIM],
-        f"{QUICK}?": OBJECT,
-        f"{PAPER}?": OBJECT,
-    }
-)
+MEASURED: Mapping[str, Any] = {
+    "ranks?": [SEVERAL],
+    "sizes?": LINE,
+    "iterations?": SEVERAL,
+    "warmups?": COUNT,
+    "window?": SEVERAL,
+    "oversubscribe?": FLAG,
+}  # keys that the tables for short campaigns and for the papers' own may replace
+CLAIM: Mapping[str, Any] = {
+    "name": LINE,
+    "title": LINE,
+    "says?": LINE,
+    "benchmark": LINE,
+    **MEASURED,
+    DRIVER: [LINE],
+    **{f"{name}?": [LINE] for name in (*VALUES, LIBRARY, CALLS)},
+    "published?": LINE,
+    "series?": OBJECT,
+}
+SHAPE: Mapping[str, Any] = {
+    "kind": LINE,
+    "source?": LINE,
+    "trials?": SEVERAL,
+    "seed?": NUMBER,
+    "claims": [CLAIM],
+    f"{QUICK}?": OBJECT,
+    f"{PAPER}?": OBJECT,
+}
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 from miniapps.parameters import InputError
 
 # What MPI says that it is, by the name in a TOML file, and how its mpiexec starts as many ranks as
 # asked for, by any user.
-TITLES: Mapping[str, str] = MappingProxyType({"mpich": "MPICH", "openmpi": "Open MPI"})
-OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType({"openmpi": ("--oversubscribe",)})
-SETTINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"openmpi": ("OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")}
-)
+TITLES: Mapping[str, str] = {"mpich": "MPICH", "openmpi": "Open MPI"}
+OPTIONS: Mapping[str, tuple[str, ...]] = {"openmpi": ("--oversubscribe",)}
+SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "openmpi": ("OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+}
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 from miniapps.communication import USUAL
@@ -19,7 +18,7 @@ from miniapps.workbench.study.statistics import Interval, ratio_interval
 from miniapps.workbench.table import NONE as EMPTY
 from miniapps.workbench.table import Table
 
-SIZES = MappingProxyType({65536: "64 KiB", 1048576: "1 MiB", 4194304: "4 MiB"})
+SIZES: Mapping[int, str] = {65536: "64 KiB", 1048576: "1 MiB", 4194304: "4 MiB"}
 SAME = ("benchmark", "driver", "library", "pes", *(name for name in POINT if name != "touch"))
 SAME_WORK = ("benchmark", "pes", "buffer", "pickle", "window")  # under another runtime
 
