@@ -80,10 +80,7 @@ def shares(size: int, ranks: int) -> list[int]:
 
 def _ping_pong(at: Place) -> Movement:
     other = partner(at.rank, at.ranks)
-    return Movement(
-        (Block((at.rank,), other, at.size),),
-        (Block((other,), at.rank, at.size),),
-    )
+    return Movement((Block((at.rank,), other, at.size),), (Block((other,), at.rank, at.size),))
 
 
 def _window(at: Place, source: int, to: int) -> tuple[Block, ...]:

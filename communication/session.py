@@ -9,15 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from miniapps.communication.actions import (
-    NONE,
-    Action,
-    Function,
-    Split,
-    Touch,
-    listed,
-    plain,
-)
+from miniapps.communication.actions import NONE, Action, Function, Split, Touch, listed, plain
 from miniapps.communication.buffers import Data, as_bytes, kind_of
 from miniapps.communication.catalogue import ALL as ALL_RANKS
 from miniapps.communication.catalogue import LARGE, OVERLAP, Benchmark

@@ -48,12 +48,7 @@ def add_comm_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action=Prints, const=print_benchmarks, help=help)
     group = parser.add_argument_group("run")
     add = group.add_argument
-    add(
-        "--driver",
-        choices=names,
-        default=names[0],
-        help=f"default: {names[0]}",
-    )
+    add("--driver", choices=names, default=names[0], help=f"default: {names[0]}")
     add("-n", dest="pes", type=typed(int), metavar="RANKS", help="default: 2")
     add("--hosts", type=typed(hosts), metavar="a:1,b:1", help="as of `miniapps run`")
     add("--launcher", metavar="PATH", help="the mpiexec to start; default: beside this Python")

@@ -193,22 +193,10 @@ def _listed(text: str) -> int:
 def measurements(app: str, cores: int, hosts: Hosts | None) -> Iterator[Run]:
     """The runs of an app: what they leave undecided stays as the machine has it."""
     problems: dict[str, list[tuple[dict[str, Any], int]]] = {
-        "jacobi2d": [
-            ({"size": (16, 16)}, 4000),
-            ({"size": (1024, 1024), "time_tile": 16}, 800),
-        ],
-        "stencil3d": [
-            ({"size": (6, 6, 6)}, 4000),
-            ({"size": (96, 96, 96), "time_tile": 4}, 200),
-        ],
-        "pic": [
-            ({"size": 64, "particles": 10}, 4000),
-            ({"size": 1000, "particles": 500_000}, 60),
-        ],
-        "leanmd": [
-            ({"lattice": (4, 4, 4)}, 800),
-            ({"lattice": (20, 20, 20)}, 60),
-        ],
+        "jacobi2d": [({"size": (16, 16)}, 4000), ({"size": (1024, 1024), "time_tile": 16}, 800)],
+        "stencil3d": [({"size": (6, 6, 6)}, 4000), ({"size": (96, 96, 96), "time_tile": 4}, 200)],
+        "pic": [({"size": 64, "particles": 10}, 4000), ({"size": 1000, "particles": 500_000}, 60)],
+        "leanmd": [({"lattice": (4, 4, 4)}, 800), ({"lattice": (20, 20, 20)}, 60)],
     }
     for problem, steps in problems.get(app, []):
         tile = {"time_tile": 1} if app != "leanmd" else {}

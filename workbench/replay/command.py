@@ -16,13 +16,7 @@ from miniapps.workbench.plural import counted
 from miniapps.workbench.replay.agreement import agreements
 from miniapps.workbench.replay.costs import Costs
 from miniapps.workbench.replay.names import NONE, OPTIMAL
-from miniapps.workbench.replay.predict import (
-    Choice,
-    Prediction,
-    costs_of,
-    own_imbalance,
-    predict,
-)
+from miniapps.workbench.replay.predict import Choice, Prediction, costs_of, own_imbalance, predict
 from miniapps.workbench.replay.recorded import Recorded
 from miniapps.workbench.run.record import DISTURBED, disturbed, disturber
 from miniapps.workbench.run.replaced import write_text

@@ -10,11 +10,7 @@ from miniapps.workbench.replay.names import RUNTIME
 
 
 def place(
-    balancer: str,
-    loads: np.ndarray,
-    old: np.ndarray,
-    pes: int,
-    arrival: np.ndarray | None = None,
+    balancer: str, loads: np.ndarray, old: np.ndarray, pes: int, arrival: np.ndarray | None = None
 ) -> np.ndarray:
     """The PE of each block (blocks,) after a load-balancing step of one of `RUNTIME`.
 

@@ -85,11 +85,7 @@ def draw_line(
 
 
 def draw_steps(
-    axes: Any,
-    positions: Sequence[float],
-    mine: Sequence[Result],
-    look: dict[str, Any],
-    label: str,
+    axes: Any, positions: Sequence[float], mine: Sequence[Result], look: dict[str, Any], label: str
 ) -> None:
     """Draw step times of a configuration, ms; oversubscribed points are open and have no line."""
     unfilled = {"linestyle": "none", "markerfacecolor": "white", "elinewidth": 0.8, "capsize": 0}

@@ -22,13 +22,7 @@ from miniapps.workbench.study.validation import mean_step_s
 SUFFIXES = {"csv": ".csv", "seed-csv": "", "extra-p": ".extra-p.txt", "reframe": ".reframe.py"}
 FORMATS = tuple(SUFFIXES)
 
-SEED_COLUMNS = (
-    "Process",
-    "Iteration",
-    "Iteration Time",
-    "Communication Time",
-    "Computation Time",
-)
+SEED_COLUMNS = ("Process", "Iteration", "Iteration Time", "Communication Time", "Computation Time")
 SEED_REASON = """\
 One file per run; a row per process and iteration; seconds.
 

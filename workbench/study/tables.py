@@ -65,11 +65,7 @@ def points_table(campaign: Campaign, found: Sequence[Result]) -> Table:
     factor, unit = _rate_unit(found)
     rows = []
     for number_, point in enumerate(campaign.head["points"]):
-        head = (
-            case_of(point).configuration,
-            str(point["pes"]),
-            problem_cell(campaign, number_),
-        )
+        head = (case_of(point).configuration, str(point["pes"]), problem_cell(campaign, number_))
         text = _outcome(campaign, number_, by_number.get(number_))
         rows.append((*head, *_measured(by_number.get(number_), factor), text))
     columns = columns_of(

@@ -80,9 +80,7 @@ def _published(name: str) -> str:
     return f"{name}, {PUBLISHED}"
 
 
-def _drawn(
-    lines: Sequence[tuple[str, Mapping[int, Interval], Mapping[int, float]]],
-) -> list[Drawn]:
+def _drawn(lines: Sequence[tuple[str, Mapping[int, Interval], Mapping[int, float]]]) -> list[Drawn]:
     """Names, values by size, and published ones, as lines to be drawn."""
     drawn: list[Drawn] = []
     for name, found, published in lines:
