@@ -6,7 +6,7 @@ received byte with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -78,11 +78,6 @@ def shares(size: int, ranks: int) -> list[int]:
     return [WORD * ((r + 1) * words // ranks - r * words // ranks) for r in range(ranks)]
 
 
-def _ping_pong(at: Place) -> Movement:
-    other = partner(at.rank, at.ranks)
-    return Movement((Block((at.rank,), other, at.size),), (Block((other,), at.rank, at.size),))
-
-
 def _window(at: Place, source: int, to: int) -> tuple[Block, ...]:
     slots = range(at.first, at.first + at.window)
     return tuple(Block((source,), to, at.size, slot) for slot in slots)
@@ -102,10 +97,10 @@ def _both_ways(at: Place) -> Movement:
     return Movement(_window(at, at.rank, other), _window(at, other, at.rank))
 
 
-def _put(at: Place) -> Movement:
-    """Rank 0 writes into rank 1's memory."""
-    blocks = _window(at, 0, 1)
-    return Movement(blocks) if at.rank == 0 else Movement((), blocks)
+def _one_way(at: Place, source: int) -> Movement:
+    """One of the ranks 0 and 1 gives, the other one gets."""
+    blocks = _window(at, source, 1 - source)
+    return Movement(blocks) if at.rank == source else Movement((), blocks)
 
 
 def _accumulate(at: Place) -> Movement:
@@ -115,36 +110,14 @@ def _accumulate(at: Place) -> Movement:
     return Movement((), (Block((0, 1), 1, at.size),), (Block((1,), 1, at.size),))
 
 
-def _get(at: Place) -> Movement:
-    """Rank 0 reads rank 1's memory."""
-    blocks = _window(at, 1, 0)
-    return Movement((), blocks) if at.rank == 0 else Movement(blocks)
-
-
-def _allgather(at: Place) -> Movement:
-    got = tuple(Block((r,), EVERYONE, at.size) for r in range(at.ranks))
-    return Movement((got[at.rank],), got)
-
-
-def _alltoall(at: Place) -> Movement:
-    everyone = range(at.ranks)
-    return Movement(
-        tuple(Block((at.rank,), r, at.size) for r in everyone),
-        tuple(Block((r,), at.rank, at.size) for r in everyone),
-    )
-
-
-def _neighbor_allgather(at: Place) -> Movement:
-    got = tuple(Block((r,), EVERYONE, at.size) for r in neighbors(at.rank, at.ranks))
+def _allgather(at: Place, others: Sequence[int]) -> Movement:
+    got = tuple(Block((r,), EVERYONE, at.size) for r in others)
     return Movement((Block((at.rank,), EVERYONE, at.size),), got)
 
 
-def _neighbor_alltoall(at: Place) -> Movement:
-    beside = neighbors(at.rank, at.ranks)
-    return Movement(
-        tuple(Block((at.rank,), r, at.size) for r in beside),
-        tuple(Block((r,), at.rank, at.size) for r in beside),
-    )
+def _alltoall(at: Place, others: Sequence[int]) -> Movement:
+    sent = tuple(Block((at.rank,), r, at.size) for r in others)
+    return Movement(sent, tuple(Block((r,), at.rank, at.size) for r in others))
 
 
 def _bcast(at: Place) -> Movement:
@@ -179,20 +152,20 @@ def _reduce_scatter(at: Place) -> Movement:
 
 
 MOVEMENTS: Mapping[str, Callable[[Place], Movement]] = {
-    "ping_pong": _ping_pong,
+    "ping_pong": _both_ways,
     "stream": _stream,
     "both_ways": _both_ways,
-    "put_latency": _put,
-    "put_bw": _put,
+    "put_latency": lambda at: _one_way(at, 0),
+    "put_bw": lambda at: _one_way(at, 0),
     "acc_latency": _accumulate,
-    "get_latency": _get,
-    "get_bw": _get,
+    "get_latency": lambda at: _one_way(at, 1),
+    "get_bw": lambda at: _one_way(at, 1),
     "barrier": lambda at: Movement(),
-    "allgather": _allgather,
-    "allgatherv": _allgather,
+    "allgather": lambda at: _allgather(at, range(at.ranks)),
+    "allgatherv": lambda at: _allgather(at, range(at.ranks)),
     "allreduce": _allreduce,
-    "alltoall": _alltoall,
-    "alltoallv": _alltoall,
+    "alltoall": lambda at: _alltoall(at, range(at.ranks)),
+    "alltoallv": lambda at: _alltoall(at, range(at.ranks)),
     "bcast": _bcast,
     "gather": _gather,
     "gatherv": _gather,
@@ -200,8 +173,8 @@ MOVEMENTS: Mapping[str, Callable[[Place], Movement]] = {
     "reduce_scatter": _reduce_scatter,
     "scatter": _scatter,
     "scatterv": _scatter,
-    "neighbor_allgather": _neighbor_allgather,
-    "neighbor_allgatherv": _neighbor_allgather,
-    "neighbor_alltoall": _neighbor_alltoall,
-    "neighbor_alltoallv": _neighbor_alltoall,
+    "neighbor_allgather": lambda at: _allgather(at, neighbors(at.rank, at.ranks)),
+    "neighbor_allgatherv": lambda at: _allgather(at, neighbors(at.rank, at.ranks)),
+    "neighbor_alltoall": lambda at: _alltoall(at, neighbors(at.rank, at.ranks)),
+    "neighbor_alltoallv": lambda at: _alltoall(at, neighbors(at.rank, at.ranks)),
 }
