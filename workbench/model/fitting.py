@@ -56,39 +56,37 @@ class Fitted:
     draws: Mapping[str, np.ndarray]
     misfit: float = 0.0
 
-    def predict(self, counts: Counts, seed: int = 0, level: float = LEVEL) -> Interval:
+    def predict(self, counts: Counts) -> Interval:
         """Seconds per step with an interval."""
         value = float(counts.seconds(values(self.machine, counts.names)))
         costs = np.array([self.draws[name] for name in counts.names])
         drawn = np.asarray(counts.seconds(costs))
-        off = np.random.default_rng(seed).normal(0.0, 1.0, (DRAWS, drawn.size)) * self.misfit
-        low, high = np.quantile(drawn * np.exp(off), [(1 - level) / 2, (1 + level) / 2])
+        off = np.random.default_rng(0).normal(0.0, 1.0, (DRAWS, drawn.size)) * self.misfit
+        low, high = np.quantile(drawn * np.exp(off), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
         return Interval(value, min(float(low), value), max(float(high), value))
 
 
-def from_machine(machine: Machine, seed: int = 0) -> Fitted:
+def from_machine(machine: Machine) -> Fitted:
     """Predictions by a machine's own costs, drawn from their intervals."""
     names = [*machine.costs]
-    logs = np.array([_drawn(machine, names, rng) for rng in _generators(seed)])
+    logs = np.array([_drawn(machine, names, rng) for rng in _generators()])
     return Fitted(machine, dict(zip(names, np.exp(logs).T, strict=True)))
 
 
-def fit(machine: Machine, cells: Sequence[Cell], seed: int = 0) -> Fitted:
+def fit(machine: Machine, cells: Sequence[Cell]) -> Fitted:
     """Costs that fit the cells, with a bootstrap and the misfit of cells that are left out."""
     best = corrected(machine, cells)
     left = leave_one_out(machine, cells)
     misses = [np.log(one.predicted_s / one.measured_s) for one in left]
-    draws = drawn_costs(machine, cells, best, seed)
+    draws = drawn_costs(machine, cells, best)
     return Fitted(best, draws, float(np.sqrt(np.mean(np.square(misses)))))
 
 
-def drawn_costs(
-    machine: Machine, cells: Sequence[Timed], best: Machine, seed: int = 0
-) -> dict[str, np.ndarray]:
+def drawn_costs(machine: Machine, cells: Sequence[Timed], best: Machine) -> dict[str, np.ndarray]:
     """By name, the costs of each draw of the bootstrap: (D,); ``best``: where to begin."""
     names, prior = paid(cells), list(machine.costs)
     draws = []
-    for rng in _generators(seed):
+    for rng in _generators():
         drawn = _drawn(machine, prior, rng)
         centre = with_costs(machine, dict(zip(prior, np.exp(drawn).tolist(), strict=True)))
         times = [rng.choice(cell.times, cell.times.size).mean() for cell in cells]
@@ -97,8 +95,8 @@ def drawn_costs(
     return {name: np.array([draw[name] for draw in draws]) for name in prior}
 
 
-def _generators(seed: int) -> list[np.random.Generator]:
-    return [np.random.default_rng([seed, number]) for number in range(DRAWS)]
+def _generators() -> list[np.random.Generator]:
+    return [np.random.default_rng([0, number]) for number in range(DRAWS)]
 
 
 def _drawn(machine: Machine, names: Sequence[str], rng: np.random.Generator) -> np.ndarray:

@@ -28,7 +28,6 @@ from miniapps.workbench.study.statistics import (
     UTest,
     crossing,
     efficiency_strong,
-    efficiency_weak,
     karp_flatt,
     mean_interval,
     ratio_interval,
@@ -166,7 +165,7 @@ def _scaled(base: Result, result: Result, weak: bool) -> Scaling:
     if result is base:
         return Scaling(result, base, Interval(1, 1, 1), Interval(1, 1, 1), None)
     if weak:
-        efficiency = efficiency_weak(base.times, result.times)
+        efficiency = speedup(base.times, result.times)  # of a problem that grew with the PEs
         gain = efficiency.times(growth)
     else:
         efficiency = efficiency_strong(base.times, base.pes, result.times, result.pes)

@@ -43,7 +43,7 @@ class Fit:
         return _LAWS[self.model].time_s(np.asarray(pes, float), *values)
 
 
-def fit_amdahl(pes: Numbers, times: Numbers, level: float = LEVEL, seed: int = 0) -> Fit:
+def fit_amdahl(pes: Numbers, times: Numbers) -> Fit:
     """Amdahl's law, t(p) = t1 (serial + (1 - serial) / p), fitted to strong scaling.
 
     ``times`` (n,) are the step times in s of single trials on ``pes`` (n,) PEs, so each PE count
@@ -59,22 +59,20 @@ def fit_amdahl(pes: Numbers, times: Numbers, level: float = LEVEL, seed: int = 0
     Raises ValueError for fewer PE counts than parameters, PE counts that are not positive
     integers, and times that are not above 0. Source: Amdahl, AFIPS 1967.
     """
-    return _fit("amdahl", pes, times, level, seed)
+    return _fit("amdahl", pes, times)
 
 
-def fit_gustafson(pes: Numbers, times: Numbers, level: float = LEVEL, seed: int = 0) -> Fit:
+def fit_gustafson(pes: Numbers, times: Numbers) -> Fit:
     """Gustafson's law, p t1 / t(p) = p - serial (p - 1), fitted to weak scaling.
 
     The work of a step is proportional to p, so p t1 / t(p) is the scaled speed-up. Input,
     parameters, intervals and errors are those of `fit_amdahl`. Source: Gustafson, Comm. ACM 31
     (1988) 532.
     """
-    return _fit("gustafson", pes, times, level, seed)
+    return _fit("gustafson", pes, times)
 
 
-def fit_usl(
-    pes: Numbers, times: Numbers, level: float = LEVEL, seed: int = 0, weak: bool = False
-) -> Fit:
+def fit_usl(pes: Numbers, times: Numbers, weak: bool = False) -> Fit:
     """Gunther's law of throughput, X(p) = X1 p / (1 + sigma (p - 1) + kappa p (p - 1)).
 
     The throughput X is work over step time. The work of a step is the same for all p, or p times
@@ -83,7 +81,7 @@ def fit_usl(
     those of `fit_amdahl`; also raises ValueError if ``t1_s`` of the best fit is 0. Source: Gunther,
     Guerrilla Capacity Planning, Springer 2007.
     """
-    return _fit("usl, weak" if weak else "usl", pes, times, level, seed)
+    return _fit("usl, weak" if weak else "usl", pes, times)
 
 
 @dataclass(frozen=True)
@@ -159,7 +157,7 @@ _LAWS = {
 }
 
 
-def _fit(model: str, pes: Numbers, times: Numbers, level: float, seed: int) -> Fit:
+def _fit(model: str, pes: Numbers, times: Numbers) -> Fit:
     """Fit a law of `_LAWS`; see `fit_amdahl`."""
     law = _LAWS[model]
     counts, trials = _by_count(pes, times)
@@ -169,7 +167,7 @@ def _fit(model: str, pes: Numbers, times: Numbers, level: float, seed: int) -> F
     values = estimate(*trials)
     if not np.isfinite(values).all():
         raise ValueError(f"the best fit of {law.title} takes no time on one PE")
-    lows, highs = bootstrap_bounds(trials, estimate, level, seed, "percentile")
+    lows, highs = bootstrap_bounds(trials, estimate, LEVEL, 0, "percentile")
     found = zip(values.tolist(), lows.tolist(), highs.tolist(), strict=True)
     predicted = law.time_s(counts, *values)
     means = np.array([sample.mean() for sample in trials])

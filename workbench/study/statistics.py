@@ -69,31 +69,21 @@ def ratio_interval(
     return _bca(data, _ratio_of_means, level, seed)
 
 
-def speedup(base: Numbers, times: Numbers, level: float = LEVEL, seed: int = 0) -> Interval:
+def speedup(base: Numbers, times: Numbers) -> Interval:
     """How many times faster ``times`` (m,) are than ``base`` (n,), both in s, all above 0.
 
     Speed-ups over the same base share its error: their intervals are not independent.
     """
-    return ratio_interval(positive("base", base), positive("times", times), level, seed)
+    return ratio_interval(positive("base", base), positive("times", times))
 
 
-def efficiency_strong(
-    base: Numbers, base_pes: int, times: Numbers, pes: int, level: float = LEVEL, seed: int = 0
-) -> Interval:
+def efficiency_strong(base: Numbers, base_pes: int, times: Numbers, pes: int) -> Interval:
     """Speed-up of a fixed problem over the factor by which the PEs grew.
 
     ``base`` (n,) are times on ``base_pes`` PEs, ``times`` (m,) on ``pes`` PEs, in s.
     """
     share = pe_count("base_pes", base_pes) / pe_count("pes", pes)
-    return speedup(base, times, level, seed).times(share)
-
-
-def efficiency_weak(base: Numbers, times: Numbers, level: float = LEVEL, seed: int = 0) -> Interval:
-    """Time of the base over the time on more PEs; the problem grows in proportion to the PEs.
-
-    ``base`` (n,) and ``times`` (m,) are in s.
-    """
-    return speedup(base, times, level, seed)
+    return speedup(base, times).times(share)
 
 
 def karp_flatt(speedup: float, pes: int) -> float:
