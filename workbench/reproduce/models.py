@@ -98,9 +98,9 @@ def _validated(head: Record, event: Record) -> tuple[Record, str | None]:
 
 @dataclass(frozen=True)
 class RunsOfAModel(RunsOfAnApp):
-    """A study of a model; a `workbench.study.runner.Subject`."""
+    """A study of a model."""
 
-    reader: type[Campaign] = ModelCampaign
+    reader = ModelCampaign
 
     def stored(self, record: Record) -> Record:
         """The record, which says that it is not valid."""

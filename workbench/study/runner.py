@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from miniapps.parameters import InputError, printable
 from miniapps.tiling import cache_folder
@@ -57,19 +57,18 @@ class Policy:
 class Subject(Protocol):
     """What a campaign measures, and how its runs are launched and validated."""
 
+    reader: ClassVar[type[Campaign]] = Campaign  # of its campaign files
+
     @property
     def seed(self) -> int:
         """Of the order of runs."""
-
-    @property
-    def reader(self) -> type[Campaign]:
-        """The class that reads its campaign files."""
 
     def header(self) -> dict[str, Any]:
         """The first line of the campaign file."""
 
     def noted(self) -> dict[str, Any]:
         """What each start of the campaign stores besides its environment."""
+        return {}
 
     def launched(
         self, campaign: Campaign, trial: int, point: int
@@ -87,18 +86,19 @@ class Subject(Protocol):
 
     def stored(self, record: dict[str, Any]) -> dict[str, Any]:
         """What the campaign file stores of the record of a run that counts."""
+        return record
 
     def wide(self, campaign: Campaign, until: float) -> dict[int, float]:
         """Points whose intervals are wider than ``until``, with their widths."""
+        return {}
 
 
 @dataclass(frozen=True)
-class RunsOfAnApp:
-    """A study of an app; a `Subject`."""
+class RunsOfAnApp(Subject):
+    """A study of an app."""
 
     study: Study
     runs: Sequence[tuple[RunSpec, list[str]]]
-    reader: type[Campaign] = Campaign
 
     @property
     def seed(self) -> int:
@@ -108,10 +108,6 @@ class RunsOfAnApp:
     def header(self) -> dict[str, Any]:
         """The first line of the campaign file."""
         return header_of(self.study, [spec for spec, _ in self.runs])
-
-    def noted(self) -> dict[str, Any]:
-        """Nothing more."""
-        return {}
 
     def launched(self, campaign: Campaign, trial: int, point: int) -> tuple[RunSpec, list[str]]:
         """The same in every trial."""
@@ -124,10 +120,6 @@ class RunsOfAnApp:
     def shown(self, record: dict[str, Any]) -> str:
         """The time per step."""
         return f"{mean_step_s(record) * 1e3:.4g} ms per step"
-
-    def stored(self, record: dict[str, Any]) -> dict[str, Any]:
-        """The record as it is."""
-        return record
 
     def rejection(self, campaign: Campaign, point: int, result: dict[str, Any] | int) -> str | None:
         """Why a run does not count; None if it does."""

@@ -37,7 +37,7 @@ from miniapps.workbench.study.comm.claims import CLAIM_NAME, calls_of
 from miniapps.workbench.study.comm.libraries import TITLES, Library
 from miniapps.workbench.study.comm.plan import Plan, label
 from miniapps.workbench.study.revalidation import dropped
-from miniapps.workbench.study.runner import Policy, pinning
+from miniapps.workbench.study.runner import Policy, Subject, pinning
 
 Event = dict[str, Any]
 
@@ -184,12 +184,15 @@ def is_checked(events: Sequence[Event], point: int) -> bool:
 
 
 @dataclass(frozen=True)
-class CommRuns:
-    """A campaign of communication benchmarks; a `workbench.study.runner.Subject`."""
+class CommRuns(Subject):
+    """A campaign of communication benchmarks.
 
+    No points are wide: each size has an interval of its own, and no option asks for narrow ones.
+    """
+
+    reader = CommCampaign
     plan: Plan
     policy: Policy
-    reader: type[Campaign] = CommCampaign
 
     @property
     def seed(self) -> int:
@@ -229,16 +232,8 @@ class CommRuns:
         ends = f"{first:.4g} {unit} for {sizes[0]} B"
         return ends if len(sizes) == 1 else f"{ends}, {last:.4g} for {sizes[-1]} B"
 
-    def stored(self, record: dict[str, Any]) -> dict[str, Any]:
-        """The record as it is."""
-        return record
-
     def rejection(self, campaign: Campaign, point: int, result: dict[str, Any] | int) -> str | None:
         """Why a run does not count; None if it does."""
         if isinstance(result, int):
             return f"failed with status {result}"
         return objection(campaign.head["points"][point], result)
-
-    def wide(self, campaign: Campaign, until: float) -> dict[int, float]:
-        """None: each size has an interval of its own, and no option asks for narrow ones."""
-        return {}
