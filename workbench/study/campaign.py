@@ -33,7 +33,8 @@ from miniapps.parameters import InputError, require, require_no_device
 from miniapps.workbench.run.output import append_line
 from miniapps.workbench.run.record import with_few_rounds
 from miniapps.workbench.run.schema import comparable, upgraded, upgraded_head
-from miniapps.workbench.study.revalidation import misfit_of_event, misfit_of_head, once, revalidated
+from miniapps.workbench.study import revalidation
+from miniapps.workbench.study.revalidation import misfit_of_event, once
 
 VERSION = 1
 
@@ -44,6 +45,9 @@ class Campaign:
 
     head: dict[str, Any]
     events: list[dict[str, Any]] = field(default_factory=list)
+    # Classes of other campaigns replace these.
+    misfit_of_head = staticmethod(revalidation.misfit_of_head)
+    revalidated = staticmethod(revalidation.revalidated)
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -68,16 +72,6 @@ class Campaign:
             wrong = misfit_of_event(head, entry)
             require(wrong is None, "campaign", path, f"line {number}: {wrong}")
         return cls(head, once(cls.revalidated(head, list(map(_upgraded, objects[1:])))))
-
-    @staticmethod
-    def misfit_of_head(head: dict[str, Any]) -> str | None:
-        """Why the first line is no head of such a campaign; None if it is one."""
-        return misfit_of_head(head)
-
-    @staticmethod
-    def revalidated(head: dict[str, Any], events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The events, in which each run that must not count is a dropped one."""
-        return revalidated(head, events)
 
     def of(self, event: str) -> Iterator[dict[str, Any]]:
         """All events of a kind, in order."""

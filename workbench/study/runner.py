@@ -29,10 +29,10 @@ from miniapps.workbench.run.launched import Launched
 from miniapps.workbench.run.record import disturbed, disturber, host
 from miniapps.workbench.run.spec import RunSpec
 from miniapps.workbench.run.versions import versions
-from miniapps.workbench.study import noise
+from miniapps.workbench.study import noise, validation
 from miniapps.workbench.study.campaign import VERSION, Campaign, Writer
 from miniapps.workbench.study.plan import Study, described
-from miniapps.workbench.study.validation import label, mean_step_s, rejection_reason, wide_points
+from miniapps.workbench.study.validation import mean_step_s, rejection_reason
 
 ATTEMPTS = 10  # at a run that other programs disturb, if --max-noise is given
 PATIENCE_S = 120.0  # the longest wait for a quiet machine before a run
@@ -75,7 +75,7 @@ class Subject(Protocol):
     ) -> tuple[Launched, Sequence[str]]:
         """The run of a point in a trial, and its command."""
 
-    def label(self, head: dict[str, Any], point: int) -> str:
+    def label(self, head: dict[str, Any], number: int) -> str:
         """A point in a few words."""
 
     def shown(self, record: dict[str, Any]) -> str:
@@ -99,6 +99,8 @@ class RunsOfAnApp(Subject):
 
     study: Study
     runs: Sequence[tuple[RunSpec, list[str]]]
+    label = staticmethod(validation.label)
+    wide = staticmethod(validation.wide_points)
 
     @property
     def seed(self) -> int:
@@ -113,10 +115,6 @@ class RunsOfAnApp(Subject):
         """The same in every trial."""
         return self.runs[point]
 
-    def label(self, head: dict[str, Any], point: int) -> str:
-        """A point in a few words."""
-        return label(head, point)
-
     def shown(self, record: dict[str, Any]) -> str:
         """The time per step."""
         return f"{mean_step_s(record) * 1e3:.4g} ms per step"
@@ -124,10 +122,6 @@ class RunsOfAnApp(Subject):
     def rejection(self, campaign: Campaign, point: int, result: dict[str, Any] | int) -> str | None:
         """Why a run does not count; None if it does."""
         return rejection_reason(campaign, campaign.head["points"][point], result)
-
-    def wide(self, campaign: Campaign, until: float) -> dict[int, float]:
-        """Points whose intervals are wider than ``until``, with their widths."""
-        return wide_points(campaign, until)
 
 
 def run_campaign(

@@ -191,6 +191,7 @@ class CommRuns(Subject):
     """
 
     reader = CommCampaign
+    label = staticmethod(label)
     plan: Plan
     policy: Policy
 
@@ -220,10 +221,6 @@ class CommRuns(Subject):
         runtime += library.runtime if library else ()
         words = launch.command(spec, runtime, launcher)
         return spec, library.command(words) if library else words
-
-    def label(self, head: dict[str, Any], point: int) -> str:
-        """A point in a few words."""
-        return label(head, point)
 
     def shown(self, record: dict[str, Any]) -> str:
         """The first and the last value."""
