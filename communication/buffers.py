@@ -30,12 +30,14 @@ class Kind(Protocol):
 
     def write(self, buffer: Any, values: np.ndarray) -> None:
         """Copy bytes (n,) into a buffer of n bytes."""
+        as_bytes(buffer)[:] = values
 
     def read(self, buffer: Any) -> np.ndarray:
-        """The bytes (n,) of a buffer."""
+        """The bytes (n,) of a buffer, as a view if it is in the host's memory."""
+        return as_bytes(buffer)
 
 
-class Bytes:
+class Bytes(Kind):
     """Python's bytearray."""
 
     def allocate(self, size: int) -> bytearray:
@@ -46,16 +48,8 @@ class Bytes:
         """A memoryview, or the bytearray itself if it is all of it."""
         return buffer if stop - start == len(buffer) else memoryview(buffer)[start:stop]
 
-    def write(self, buffer: Any, values: np.ndarray) -> None:
-        """Copy bytes into it."""
-        as_bytes(buffer)[:] = values
 
-    def read(self, buffer: Any) -> np.ndarray:
-        """Its bytes, as a view."""
-        return as_bytes(buffer)
-
-
-class Arrays:
+class Arrays(Kind):
     """NumPy arrays of bytes, or of words that can be added."""
 
     def __init__(self, words: bool) -> None:
@@ -70,14 +64,6 @@ class Arrays:
     def part(self, buffer: Any, start: int, stop: int) -> Any:
         """A slice."""
         return buffer[start // self.dtype.itemsize : stop // self.dtype.itemsize]
-
-    def write(self, buffer: Any, values: np.ndarray) -> None:
-        """Copy bytes into it."""
-        as_bytes(buffer)[:] = values
-
-    def read(self, buffer: Any) -> np.ndarray:
-        """Its bytes, as a view."""
-        return as_bytes(buffer)
 
 
 def as_bytes(received: Any) -> np.ndarray:

@@ -149,6 +149,7 @@ def _one_sided() -> Iterator[Benchmark]:
 CATALOGUE: Mapping[str, Benchmark] = {
     made.name: made for group in (_pairs, _collectives, _one_sided) for made in group()
 }
+MESSAGES = frozenset(made.name for made in _pairs())
 # What the calls that move a message consist of; not of OMB, and made by other code (`anatomy`).
 ANATOMY = Benchmark(
     "anatomy", "Anatomy", "ping_pong", ranks=PAIRS, trips=2, usual=(8, 1024, 65536, 1 << 20)

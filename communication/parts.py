@@ -22,6 +22,7 @@ from miniapps.communication.pattern import difference, sent
 from miniapps.communication.progress import ALL, Progress, with_rank
 from miniapps.communication.session import World, WrongData
 from miniapps.communication.settings import Settings
+from miniapps.communication.timing import cost_of
 
 # Of a whole call and of a part alone, the fastest loop counts, as only disturbances differ.
 TRIPS, LOOPS = 20, 15  # round trips per loop; loops of a part alone
@@ -159,17 +160,9 @@ class Anatomy(ABC):
         return (perf_counter() - begin) / (2 * times)
 
 
-def repeated(function: Function, times: int) -> float:
-    """Seconds of a call, as the mean of ``times`` calls."""
-    begin = perf_counter()
-    for _ in range(times):
-        function()
-    return (perf_counter() - begin) / times
-
-
 def fastest(function: Function, nbytes: int) -> float:
     """Microseconds of a call, in the fastest of `LOOPS` loops; fewer calls for many bytes."""
-    return fastest_loop(partial(repeated, function), nbytes)
+    return fastest_loop(partial(cost_of, function), nbytes)
 
 
 def fastest_loop(seconds: Seconds, nbytes: int) -> float:

@@ -294,12 +294,13 @@ def test_times_of_the_parts_of_a_message(monkeypatch: pytest.MonkeyPatch) -> Non
         now[0] += seconds + LATER_S * calls[name]
         calls[name] += 1
 
-    monkeypatch.setattr(parts, "perf_counter", lambda: now[0])
+    for module in (parts, timing):
+        monkeypatch.setattr(module, "perf_counter", lambda: now[0])
     path = parts.MessagePath(lambda: longer("send", 3.0), lambda: longer("receive", 5.0))
     rank: Any = SimpleNamespace(leads=True)
     later_s = LATER_S * 3.5  # of the mean of eight calls
     assert parts.Anatomy._seconds(rank, path, 8) == (3.0 + 5.0) / 2 + later_s
-    assert parts.repeated(lambda: longer("alone", 2.0), 8) == 2.0 + later_s
+    assert timing.cost_of(lambda: longer("alone", 2.0), 8) == 2.0 + later_s
     monkeypatch.setattr(parts, "calls_of", lambda nbytes: 8)
     assert parts.fastest(lambda: longer("loop", 1.0), 16) == 1e6 * (1.0 + later_s)
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from miniapps.communication import Runtime
-from miniapps.communication.catalogue import CATALOGUE, NEIGHBORS
+from miniapps.communication.catalogue import CATALOGUE, MESSAGES, NEIGHBORS
 
 CHANNEL, PROXY, FUTURE, GROUP, SECTION = "channel", "proxy", "future", "group", "section"
 CORE, CHANNEL_PICKLED, PROXY_PICKLED = "core", "channel pickled", "proxy pickled"
 OWN_CALL, OWN_PROXY, OWN_CHANNEL, OWN_FUTURE = "own call", "own proxy", "own channel", "own future"
 SENT, SENT_PICKLED, TAKEN, TAKEN_PICKLED = "sent", "sent pickled", "taken", "taken pickled"
-MESSAGES = frozenset({"latency", "bw", "bibw", "multi_lat", "mbw_mr"})
 ANSWERED = frozenset({"latency", "multi_lat"})
 BLOCKING = frozenset({"allgather", "allreduce", "barrier", "bcast", "gather", "reduce"})
 COLLECTIVES = BLOCKING | {f"i{name}" for name in BLOCKING}

@@ -6,7 +6,7 @@ no other process. They are packed and unpacked by Charm4Py's own functions, at f
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -45,11 +45,11 @@ from miniapps.communication.parts import (
     calls_of,
     fastest,
     fastest_loop,
-    repeated,
 )
 from miniapps.communication.pattern import difference
 from miniapps.communication.progress import Progress
 from miniapps.communication.settings import Settings
+from miniapps.communication.timing import cost_of
 from miniapps.drivers.job import RunError
 
 NOTES = (
@@ -91,8 +91,7 @@ class CharmAnatomy(Anatomy):
 
     def ping_pongs(self, data: np.ndarray, stack: ExitStack) -> dict[str, PingPong]:
         """All paths for an array of bytes."""
-        core = Core(self.pe, self.other)
-        stack.callback(core.close)
+        core = stack.enter_context(closing(Core(self.pe, self.other)))
         ready = data.tobytes(), None
 
         def exchange() -> np.ndarray:
@@ -113,9 +112,7 @@ class CharmAnatomy(Anatomy):
     def alone(self, data: np.ndarray) -> Parts:
         """Microseconds of the parts of each path but the library, a send and a receive together."""
         small, size = data[:1].copy(), data.nbytes
-        with ExitStack() as stack:
-            core = Core(self.pe, self.pe.thisIndex)
-            stack.callback(core.close)
+        with closing(Core(self.pe, self.pe.thisIndex)) as core:
             self._agree_own(core, data)
             empty, one, pickled = (made(core, (0, 0, given), 1) for given in (None, small, [small]))
             ready = sent(core, small)
@@ -137,9 +134,7 @@ class CharmAnatomy(Anatomy):
         found: dict[str, list[float]] = {name: [] for name in RUNTIME.sides}
         count = calls_of(data.nbytes)
         paths = (data, (SENT, TAKEN)), ([data], (SENT_PICKLED, TAKEN_PICKLED))
-        with ExitStack() as stack:
-            core = Sides(self.pe, self.pe.thisIndex)
-            stack.callback(core.close)
+        with closing(Sides(self.pe, self.pe.thisIndex)) as core:
             for _ in range(self.settings.trials):
                 for given, sides in paths:
                     make = partial(packed, (0, 0, given))
@@ -167,13 +162,11 @@ class CharmAnatomy(Anatomy):
         }
         seconds: dict[str, Seconds] = {
             OWN_CALL: self._calls,
-            OWN_PROXY: partial(repeated, partial(passed, self.own[PROXY])),
-            OWN_CHANNEL: partial(repeated, partial(passed, self.own[CHANNEL])),
-            OWN_FUTURE: partial(repeated, future),
+            OWN_PROXY: partial(cost_of, partial(passed, self.own[PROXY])),
+            OWN_CHANNEL: partial(cost_of, partial(passed, self.own[CHANNEL])),
+            OWN_FUTURE: partial(cost_of, future),
         }
-        with ExitStack() as stack:
-            core = Core(self.pe, self.pe.thisIndex)
-            stack.callback(core.close)
+        with closing(Core(self.pe, self.pe.thisIndex)) as core:
             ready = sent(core, np.empty(1, np.uint8))
             both = {name: made(core, given, 1) for name, given in arguments.items()}
         alone = {

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from miniapps.communication import Runtime
 from miniapps.communication.buffers import HOST
-from miniapps.communication.catalogue import CATALOGUE
+from miniapps.communication.catalogue import CATALOGUE, MESSAGES
 
 TREE, FLAT = "tree", "flat"
-MESSAGES = frozenset({"latency", "bw", "bibw", "multi_lat", "mbw_mr"})
 ROOTED = frozenset({"bcast", "gather"})
 MADE = MESSAGES | ROOTED | {"allreduce", "barrier"}
 REASON = "the file driver has barrier and allreduce, and trees for bcast and gather, no others"

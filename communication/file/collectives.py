@@ -27,19 +27,14 @@ class Branch(NamedTuple):
     children: tuple[int, ...]
 
 
-def branch(rank: int, ranks: int, root: int, method: str | None) -> Branch:
+def branch(rank: int, ranks: int, method: str | None) -> Branch:
     """The place of a rank. The subtree of a child has as many ranks as those before it and one."""
-    at = (rank - root) % ranks  # counted from the root
     if method != TREE:
-        below = [] if at else list(range(1, ranks))
-        above = 0
-    else:
-        lowest = at & -at or 1 << ranks.bit_length()
-        steps = [1 << power for power in range(ranks.bit_length()) if 1 << power < lowest]
-        below = [at + step for step in steps if at + step < ranks]
-        above = at - lowest
-    children = tuple((child + root) % ranks for child in below)
-    return Branch((above + root) % ranks if at else None, children)
+        return Branch(ROOT, ()) if rank else Branch(None, tuple(range(1, ranks)))
+    lowest = rank & -rank or 1 << ranks.bit_length()
+    steps = [1 << power for power in range(ranks.bit_length()) if 1 << power < lowest]
+    children = tuple(rank + step for step in steps if rank + step < ranks)
+    return Branch(rank - lowest if rank else None, children)
 
 
 def broadcast(group: Group, place: Branch, given: np.ndarray | None) -> np.ndarray:
@@ -63,7 +58,7 @@ def gather(group: Group, place: Branch, given: np.ndarray) -> np.ndarray:
 
 def make(group: Group, method: str | None, benchmark: Benchmark, data: Data) -> Call:
     """The action of a collective."""
-    place = branch(group.rank, group.size, ROOT, method)
+    place = branch(group.rank, group.size, method)
     run = MAKERS[benchmark.movement](group, place, data)
     return Call(run, moves_of(data), gives=bool(data.receives))
 
@@ -73,15 +68,12 @@ def _broadcast(group: Group, place: Branch, data: Data) -> Callable[[], Any]:
 
 
 def _gather(group: Group, place: Branch, data: Data) -> Callable[[], Any]:
-    root, given = ROOT, as_bytes(data.sending)
+    given = as_bytes(data.sending)
 
     def parts() -> Any:
         """On the root the arrays in the order of their ranks, elsewhere nothing."""
         joined = gather(group, place, given)
-        if place.parent is not None:
-            return None
-        found = np.split(joined, group.size)
-        return found[-root:] + found[:-root]
+        return np.split(joined, group.size) if place.parent is None else None
 
     return parts
 

@@ -40,7 +40,7 @@ def broadcast_s(ranks: int, method: str, nbytes: int, message_s: MessageCost) ->
     waiting = [ROOT]
     while waiting:
         rank = waiting.pop()
-        for number, child in enumerate(reversed(branch(rank, ranks, ROOT, method).children), 1):
+        for number, child in enumerate(reversed(branch(rank, ranks, method).children), 1):
             had[child] = had[rank] + number * one
             waiting.append(child)
     return max(had.values())
@@ -52,7 +52,7 @@ def gather_s(ranks: int, method: str, nbytes: int, message_s: MessageCost) -> fl
     def joined(rank: int) -> tuple[float, int]:
         """When a rank has what is below it, and how many ranks that are, with itself."""
         done, count = 0.0, 1
-        for child in branch(rank, ranks, ROOT, method).children:
+        for child in branch(rank, ranks, method).children:
             ready, below = joined(child)
             done = max(done, ready) + message_s(nbytes * below)
             count += below

@@ -2,9 +2,9 @@
 
 from miniapps.communication import Runtime
 from miniapps.communication.buffers import KINDS
+from miniapps.communication.catalogue import MESSAGES
 from miniapps.communication.settings import LEVELS
 
-OBJECTS = frozenset({"latency", "bw", "bibw", "multi_lat", "mbw_mr"})
 COLLECTIVES = frozenset({"allgather", "alltoall", "bcast", "gather", "scatter"})
 REDUCTIONS = frozenset({"allreduce", "reduce"})
 NEIGHBORS = frozenset({"neighbor_allgather", "neighbor_alltoall"})
@@ -15,8 +15,8 @@ RUNTIME = Runtime(
     title="MPI",
     file="miniapps.communication.mpi.runtime",
     buffers=KINDS,
-    pickles=OBJECTS | COLLECTIVES | REDUCTIONS | NEIGHBORS,
-    out_of_band=OBJECTS | COLLECTIVES,
+    pickles=MESSAGES | COLLECTIVES | REDUCTIONS | NEIGHBORS,
+    out_of_band=MESSAGES | COLLECTIVES,
     thread_levels=LEVELS,
     anatomy={
         C: "MPI_Send in C",

@@ -26,7 +26,6 @@ BYTE: Mapping[str, str] = {where: f"byte_{where}_s" for where in WHERE}
 DRIVER = (BLOCK, LATENCY, LATENCY_HOSTS, *MESSAGE.values(), *BYTE.values())
 JOINT = 4  # of the norm that joins two limits
 KEPT = "kept"  # of the imbalance, by a balancer
-BALANCED = "block_s"  # of a load-balancing step, per block of a PE
 MEMORY: Mapping[str, Any] = {
     "cache_bytes": POSITIVE,  # of a PE, where kernels run at their full rate
     "last_cache_bytes": POSITIVE,  # a PE's part of the last cache
