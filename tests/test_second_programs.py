@@ -26,6 +26,7 @@ from test_study_export import a_campaign
 
 from miniapps.workbench import api
 from miniapps.workbench.comm import anatomy, results, text
+from miniapps.workbench.quoting import csv_of
 from miniapps.workbench.study.export import tidy_csv
 
 DT, CUTOFF = 0.001, 2.2
@@ -151,7 +152,7 @@ def test_pandas_reads_the_parts_of_messages() -> None:
     """Catches parts that are exchanged, another unit, a mean for the fastest trial."""
     parts = {part: float(n) for n, part in enumerate(anatomy.PARTS, 1)}
     row = anatomy.Row("multiple", 8, "send", "a call", (100.0, 104.0), parts)
-    found = pandas.read_csv(io.StringIO(anatomy.text([row]))).iloc[0]
+    found = pandas.read_csv(io.StringIO(csv_of([anatomy.described(row)]))).iloc[0]
     assert (found["size"], found["whole_us"], found["mean_us"]) == (8, 100, 102)
     assert {part: found[f"{part}_us"] for part in parts} == parts
 

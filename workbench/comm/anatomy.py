@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from miniapps import communication
 from miniapps.communication.anatomy import LIBRARY, PARTS, Row, rows
 from miniapps.workbench.comm.spec import CommSpec
-from miniapps.workbench.comm.text import warnings
-from miniapps.workbench.exit_status import VALID, WRONG
+from miniapps.workbench.comm.text import warnings, written
 from miniapps.workbench.plural import counted
 from miniapps.workbench.quoting import csv_of
 from miniapps.workbench.run import launch
-from miniapps.workbench.run.replaced import write_text
 from miniapps.workbench.study.statistics import mean_interval
 from miniapps.workbench.table import NONE, Column, Table, show
 
@@ -49,11 +45,6 @@ def comm_anatomy(spec: CommSpec, options: argparse.Namespace, runtime: list[str]
     return deliver(records, options)
 
 
-def deliver_one(record: dict[str, Any], options: argparse.Namespace) -> int:
-    """Show the record of one thread level."""
-    return deliver([record], options)
-
-
 def deliver(records: Sequence[dict[str, Any]], options: argparse.Namespace) -> int:
     """Show the records of all thread levels and write the requested files; the exit status."""
     wrong = records[-1]["wrong"]
@@ -65,18 +56,9 @@ def deliver(records: Sequence[dict[str, Any]], options: argparse.Namespace) -> i
         "results": [described(row) for row in found],
         "launches": records,
     }
-    if options.json == "-":
-        print(json.dumps(made))
-    elif found:
+    if found and options.json != "-":
         show(tables(records, found))
-    if options.json not in (None, "-"):
-        write_text(Path(options.json), json.dumps(made) + "\n")
-    if options.csv and found:
-        write_text(options.csv, text(found))
-    if wrong:
-        print(f"miniapps: wrong data: {wrong}", file=sys.stderr)
-        return WRONG
-    return VALID
+    return written(options, json.dumps(made), csv_of(made["results"]) if found else None, wrong)
 
 
 def rows_of(records: Sequence[dict[str, Any]]) -> list[Row]:
@@ -101,11 +83,6 @@ def described(row: Row) -> dict[str, Any]:
         "high_us": mean.high if known else None,
         **{f"{part}_us": row.parts.get(part) for part in PARTS},
     }
-
-
-def text(found: Sequence[Row]) -> str:
-    """The rows as comma-separated values."""
-    return csv_of([described(row) for row in found])
 
 
 def tables(records: Sequence[dict[str, Any]], found: Sequence[Row]) -> list[Table]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -20,11 +19,10 @@ from miniapps.workbench.arguments import add_driver_options, add_options, add_st
 from miniapps.workbench.comm import anatomy, text, variants
 from miniapps.workbench.comm.execute import execute
 from miniapps.workbench.comm.spec import CommSpec
-from miniapps.workbench.exit_status import VALID, WRONG
+from miniapps.workbench.exit_status import VALID
 from miniapps.workbench.parser import Prints
 from miniapps.workbench.run import launch
 from miniapps.workbench.run.execute import refuse_other_launchers
-from miniapps.workbench.run.replaced import write_text
 from miniapps.workbench.run.shared_memory import require_shared
 from miniapps.workbench.run.writable import check_writable, require_apart
 from miniapps.workbench.table import Column, Table, show
@@ -103,8 +101,9 @@ def comm(options: argparse.Namespace, runtime: list[str]) -> int:
     if options.compare is not None:
         return _compare(spec, options, runtime)
     if not started:
-        show_it = anatomy.deliver_one if spec.benchmark == ANATOMY else deliver
-        return execute(spec, partial(show_it, options=options))
+        if spec.benchmark == ANATOMY:
+            return execute(spec, lambda record: anatomy.deliver([record], options))
+        return execute(spec, partial(deliver, options=options))
     if spec.benchmark == ANATOMY and not options.dry_run:
         return anatomy.comm_anatomy(spec, options, runtime)
     command = launch.command(spec, runtime, options.launcher)
@@ -136,23 +135,17 @@ def _compare(spec: CommSpec, options: argparse.Namespace, runtime: list[str]) ->
         return records
     if records[0]["wrong"]:
         return deliver(records[0], options)
-    if options.json == "-":
-        print(json.dumps(records))
-    else:
+    if options.json != "-":
         notes = [f"left out: {line}" for line in left_out]
         show(compare.tables(records, [*notes, *text.warnings(records)]))
     first, *others = (text.table(record, record["results"]) for record in records)
-    _write(options, json.dumps(records), "".join([first, *map(_without_head, others)]))
+    rows = (lines.partition("\n")[2] for lines in others)
+    text.written(options, json.dumps(records), "".join([first, *rows]), None)
     if options.figure:
         from miniapps.workbench.show import comm_figure
 
         comm_figure.draw(records, compare.ratios(records), options.figure)
     return VALID
-
-
-def _without_head(lines: str) -> str:
-    """A table without its first line."""
-    return lines.partition("\n")[2]
 
 
 def deliver(record: dict[str, Any], options: argparse.Namespace) -> int:
@@ -161,27 +154,15 @@ def deliver(record: dict[str, Any], options: argparse.Namespace) -> int:
 
     found = [] if record["wrong"] else results.rows(record)
     made = record | {"results": found}
-    if options.json == "-":
-        print(json.dumps(made))
-    elif found:
+    if found and options.json != "-":
         print(*text.lines(made, found, options.full), sep="\n")
-    _write(options, json.dumps(made), text.table(made, found) if found else None)
+    table = text.table(made, found) if found else None
+    status = text.written(options, json.dumps(made), table, record["wrong"])
     if options.figure and found:
         from miniapps.workbench.show import comm_figure
 
         comm_figure.draw([made], (), options.figure)
-    if record["wrong"]:
-        print(f"miniapps: wrong data: {record['wrong']}", file=sys.stderr)
-        return WRONG
-    return VALID
-
-
-def _write(options: argparse.Namespace, record: str, table: str | None) -> None:
-    """Write the requested files."""
-    if options.json not in (None, "-"):
-        write_text(Path(options.json), record + "\n")
-    if options.csv and table is not None:
-        write_text(options.csv, table)
+    return status
 
 
 def _reasons(driver: str, lacks: Mapping[str, str]) -> Iterator[str]:

@@ -7,15 +7,20 @@ numbers. So programs that read OMB's output read this one. docs/comm.md explains
 from __future__ import annotations
 
 import math
+import sys
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from miniapps import communication
 from miniapps.communication.catalogue import CATALOGUE, OVERLAP, RATE, Benchmark
+from miniapps.workbench.exit_status import VALID, WRONG
 from miniapps.workbench.plural import counted
 from miniapps.workbench.quoting import csv_of
 from miniapps.workbench.run.record import DISTURBED, crowded, disturbed, disturber
+from miniapps.workbench.run.replaced import write_text
 
 SIZE_WIDTH, WIDTH, NARROW = 10, 18, 12  # of OMB's columns
 Value = Callable[[dict[str, Any]], float | int | None]
@@ -141,6 +146,19 @@ def warnings(records: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield f"DISTURBED: {disturber(worst)}; times are too long"
     if worst["oversubscribed"]:
         yield f"oversubscribed: {crowded(worst, 'rank')}; no speed to quote"
+
+
+def written(options: Namespace, record: str, table: str | None, wrong: str | None) -> int:
+    """Write a record and a table where asked to; the exit status. ``wrong``: data, if some were."""
+    if options.json == "-":
+        print(record)
+    elif options.json is not None:
+        write_text(Path(options.json), record + "\n")
+    if options.csv and table is not None:
+        write_text(options.csv, table)
+    if wrong:
+        print(f"miniapps: wrong data: {wrong}", file=sys.stderr)
+    return WRONG if wrong else VALID
 
 
 def _half_width(row: dict[str, Any]) -> float | None:
