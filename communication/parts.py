@@ -87,8 +87,9 @@ class Anatomy(ABC):
 
     def _size(self, size: int) -> tuple[dict[str, list[float]], Parts]:
         """The times of one size: whole calls by path and trial, and parts alone by path."""
-        data = sent(self.world.rank, self._block(self.world.rank, size), 0).copy()
-        right = sent(self.other, self._block(self.other, size), 0)
+        rank, other = self.world.rank, self.other
+        data = sent(rank, Block((rank,), other, size), 0).copy()
+        right = sent(other, Block((other,), rank, size), 0)
         with ExitStack() as stack:
             paths = self.ping_pongs(data, stack)
             self.begin(f"check of {size} B")
@@ -119,10 +120,6 @@ class Anatomy(ABC):
         """Report that the next part of the benchmark begins."""
         self.part += 1
         self.progress(self.part, doing)
-
-    def _block(self, source: int, size: int) -> Block:
-        """The message of a rank, whose bytes `communication.pattern` knows."""
-        return Block((source,), 1 - source, size)
 
     def agree(self, size: int, wrong: Mapping[str, str | None]) -> None:
         """Raise WrongData on all ranks if one has got a wrong byte; ``wrong``: words, by path."""

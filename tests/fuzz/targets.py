@@ -127,7 +127,7 @@ def only_check(options: Any, *_: Any) -> int:
     return 0
 
 
-def only_plan(options: Any) -> int:
+def only_plan(options: Any, *_: Any) -> int:
     """In place of a study: everything up to its first run."""
     check_policy(options)
     for spec in study_of(options).specs():

@@ -177,11 +177,6 @@ def _reasons(driver: str, lacks: Mapping[str, str]) -> Iterator[str]:
 
 def print_benchmarks() -> None:
     """Print the benchmarks and the runtimes that make them."""
-    show([listed()])
-
-
-def listed() -> Table:
-    """The table of benchmarks and the runtimes that make them."""
     runtimes = communication.runtimes()
     rows = tuple(
         (name, made.title, *("yes" if one.makes(name) else "no" for one in runtimes.values()))
@@ -203,4 +198,4 @@ def listed() -> Table:
         ),
         f"{ANATOMY.name}: what the calls of a ping-pong consist of ({', '.join(able)})",
     )
-    return Table("communication benchmarks", columns, rows, notes)
+    show([Table("communication benchmarks", columns, rows, notes)])

@@ -141,7 +141,8 @@ class CommSpec:
         allowed += f": {runtime.buffers_why}" if runtime.buffers_why else ""
         require(buffer in runtime.buffers, "--buffer", buffer, allowed)
         known = level is None or level in runtime.thread_levels
-        require(known, "--thread-level", level, f"only with {_with_levels()}")
+        able = [name for name, one in communication.runtimes().items() if one.thread_levels]
+        require(known, "--thread-level", level, f"only with --driver {' or '.join(able)}")
         if buffer in DEVICE:
             try:
                 device.OPENED.get("gpu").require(1)
@@ -204,9 +205,3 @@ def own_fields() -> Iterator[tuple[Driver, Field[Any]]]:
     for name, runtime in communication.runtimes().items():
         driver = drivers.get(name)
         yield from ((driver, one) for one in fields(driver.options) if one.name in runtime.options)
-
-
-def _with_levels() -> str:
-    """The drivers that are started with a thread level."""
-    runtimes = communication.runtimes().values()
-    return " or ".join(f"--driver {one.driver}" for one in runtimes if one.thread_levels)

@@ -6,9 +6,11 @@ the keys; the files in ``machines/`` are examples.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -182,8 +184,9 @@ def _interval(path: Path, name: str, value: Any) -> Interval:
 
 def text_of(machine: Machine) -> str:
     """The TOML text of a machine, which `read` reads as the same."""
-    lines = [f"name = {_quoted(machine.name)}", "sources = ["]
-    lines += [f"    {_quoted(source)}," for source in machine.sources]
+    quoted = partial(json.dumps, ensure_ascii=False)  # TOML quotes as JSON does
+    lines = [f"name = {quoted(machine.name)}", "sources = ["]
+    lines += [f"    {quoted(source)}," for source in machine.sources]
     lines += ["]", f"pes_per_host = {machine.pes_per_host}"]
     lines += [*(["asynchronous = true"] if machine.asynchronous else []), "", "[memory]"]
     lines += [f"{key} = {value:.6g}" for key, value in machine.memory.items()]
@@ -200,8 +203,3 @@ def text_of(machine: Machine) -> str:
     for table, entries in tables.items():
         lines += ["", f"[{table}]", *entries]
     return "\n".join([*lines, ""])
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'

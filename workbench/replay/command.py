@@ -302,7 +302,7 @@ def plain(
         "blocks": runs[0].blocks,
         "runs": len(runs),
         "recorded_step_s": [run.wall_s / run.steps for run in runs],
-        "costs": [one.described() for one in costs],
+        "costs": [asdict(one) for one in costs],
         "predictions": [_point(row) for row in rows],
         "best": [_point(one.row) for one in best if one is not None],
     }

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 from miniapps.json_input import parsed_object
 from miniapps.parameters import InputError, contents, require
@@ -46,7 +45,3 @@ class Costs:
     def known(self, **found: float) -> Costs:
         """These costs; those that are None are as ``found``."""
         return replace(self, **{k: v for k, v in found.items() if getattr(self, k) is None})
-
-    def described(self) -> dict[str, Any]:
-        """The costs as plain data."""
-        return asdict(self)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from miniapps.parameters import require
-from miniapps.workbench.arguments import add_app_options, add_kinds, refuse_runtime
+from miniapps.workbench.arguments import add_kinds, refuse_runtime
 from miniapps.workbench.exit_status import VALID
 from miniapps.workbench.parser import Prints
 from miniapps.workbench.run.spec import RunSpec
@@ -50,7 +50,9 @@ def add_commands(parser: Any, arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--list", action=Prints, const=print_studies, help="the studies that come with it"
     )
-    commands = add_kinds(parser, KINDS, arguments, _add_options, command=_study, starts_runs=True)
+    commands = add_kinds(
+        parser, KINDS, arguments, add_study_options, command=study, starts_runs=True
+    )
     if arguments[1:2] and arguments[1] in KINDS:
         return
     _add_comm(commands)
@@ -58,17 +60,6 @@ def add_commands(parser: Any, arguments: Sequence[str]) -> None:
     _add_noise(commands)
     _add_export(commands)
     _add_collect(commands)
-
-
-def _add_options(parser: Any, problem: Any) -> None:
-    """Add the options of a study of an app."""
-    add_study_options(parser, problem)
-    add_app_options(parser, problem)
-
-
-def _study(options: argparse.Namespace, runtime: list[str]) -> int:
-    refuse_runtime(runtime)
-    return study(options)
 
 
 def _add_comm(commands: Any) -> None:
@@ -149,11 +140,12 @@ def _collect(options: argparse.Namespace, runtime: list[str]) -> int:
     return slurm.collect(options.folder, options.campaign or options.folder / "campaign.jsonl")
 
 
-def study(options: argparse.Namespace) -> int:
+def study(options: argparse.Namespace, runtime: list[str]) -> int:
     """Run or list a study, or write its job scripts; returns the exit status. Raises InputError."""
     from miniapps.workbench.study.report import published_tables, write
     from miniapps.workbench.study.runner import Policy, run_campaign
 
+    refuse_runtime(runtime)
     check_policy(options)
     study = study_of(options)
     specs = study.specs()

@@ -21,7 +21,14 @@ from miniapps.drivers.descriptor import Balancing
 from miniapps.drivers.hosts import hosts
 from miniapps.json_input import in_words, parsed
 from miniapps.parameters import InputError, contents, integer, require
-from miniapps.workbench.arguments import SHARE, add_number, add_options, add_stall, typed
+from miniapps.workbench.arguments import (
+    SHARE,
+    add_app_options,
+    add_number,
+    add_options,
+    add_stall,
+    typed,
+)
 from miniapps.workbench.run.spec import MOST_PES, WARMUP, RunSpec, requested
 from miniapps.workbench.study.plan import KINDS, MOST_STEPS, NO_BALANCING, SHARED, Study, usual_pes
 from miniapps.workbench.study.titles import TITLES
@@ -144,12 +151,8 @@ def add_study_options(parser: Any, problem: Any) -> None:
     add = group.add_argument
     add("--trials", type=typed(int), default=10, metavar="N", help="default: 10")
     add_number(add, "--until-ci", SHARE, "add trials until intervals are narrow", metavar="P%")
-    add(
-        "--max-trials",
-        type=typed(int),
-        metavar="N",
-        help=f"with --until-ci; default: {MOST_TRIALS}",
-    )
+    help = f"with --until-ci; default: {MOST_TRIALS}"
+    add("--max-trials", type=typed(int), metavar="N", help=help)
     help = "wait while the machine is busy, and repeat runs that others disturbed more"
     add_number(add, "--max-noise", SHARE, help, metavar="P%")
     add("--shuffle-seed", type=typed(int), default=0, metavar="N", help="of the order of runs")
@@ -157,12 +160,8 @@ def add_study_options(parser: Any, problem: Any) -> None:
     add("--hosts", type=typed(hosts), metavar="a:8,b:8", help="as of `miniapps run`")
     add("--no-pin", action="store_true", help="do not pin PEs to cores")
     add_stall(group)
-    add(
-        "--campaign",
-        type=Path,
-        metavar="FILE.jsonl",
-        help="default: KIND-APP.jsonl, or as the TOML file",
-    )
+    help = "default: KIND-APP.jsonl, or as the TOML file"
+    add("--campaign", type=Path, metavar="FILE.jsonl", help=help)
     add("--published", type=Path, help=argparse.SUPPRESS)
     add_model(add)
     add("--name", help=argparse.SUPPRESS)  # of the campaign file; from a TOML file
@@ -173,6 +172,7 @@ def add_study_options(parser: Any, problem: Any) -> None:
     add("--sbatch", action="append", default=[], metavar="OPTION", help="a line for every script")
     help = "with slurm: runs that were stopped continue from a checkpoint"
     add("--checkpoints", action="store_true", help=help)
+    add_app_options(parser, problem)
 
 
 def add_model(add: Any) -> None:
@@ -190,22 +190,14 @@ def add_matrix(parser: Any, problem: Any) -> None:
     usual = f"default: {','.join(several)}"
     add("--drivers", type=typed(names), default=several, help=usual)
     add("--odf", type=typed(numbers), metavar="LIST", help="blocks per PE")
-    add(
-        "--balancers",
-        type=typed(balancer_names),
-        metavar="LIST",
-        help=f"of {', '.join(balancers())}",
-    )
+    help = f"of {', '.join(balancers())}"
+    add("--balancers", type=typed(balancer_names), metavar="LIST", help=help)
     add("--lb-periods", type=typed(numbers), metavar="LIST", help="steps between load balancing")
     add("--vary", action="append", default=[], metavar="OPTION=VALUE,..", help=VARY)
     help = f"of a granularity study; default: {HALVINGS}"
     add("--halvings", type=typed(int), metavar="N", help=help)
-    add(
-        "--max-steps",
-        type=typed(int),
-        metavar="N",
-        help=f"of a granularity study: a halving doubles the steps up to N; default: {MOST_STEPS}",
-    )
+    help = f"of a granularity study: a halving doubles the steps up to N; default: {MOST_STEPS}"
+    add("--max-steps", type=typed(int), metavar="N", help=help)
     add("--preset", metavar="NAME", help=f"one of: {', '.join(problem.presets)}")
 
 

@@ -45,10 +45,8 @@ from miniapps.workbench.study.runner import header_of, plain_command, shuffled
 from miniapps.workbench.study.validation import rejection_reason
 
 HEAD, SETTINGS, REMOTE_SHELL, SUBMIT = "head.json", "settings.sh", "remote-shell.sh", "submit.sh"
-RESULT_KEYS, TIMING_KEYS = (
-    {"valid", "checks", "state_hash"},
-    {"wall_s", "rounds"},
-)  # required keys of a record, and of a valid one
+RESULT_KEYS = {"valid", "checks", "state_hash"}  # that a record must have
+TIMING_KEYS = {"wall_s", "rounds"}  # that a valid one must have, too
 Found = dict[str, Any] | int | str  # a run's record, its exit status, or why it has no record
 LONGEST = 1 << 16  # bytes of a command, which shlex reads in the square of a word's length
 RUN_FILE = re.compile(r"trial-(\d+)-point-(\d+)\.(json|failed|part-0\.json)")
@@ -77,7 +75,8 @@ def write_jobs(
         allowed = "the jobs run in another folder: give the path that it has on the cluster"
         require(not here, field.metadata["option"], value, allowed)
     for option in extra:
-        require(_is_option(option), "--sbatch", option, "must be one option, such as --time=10:00")
+        single = option.startswith("-") and option.isprintable()  # a line after #SBATCH
+        require(single, "--sbatch", option, "must be one option, such as --time=10:00")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _write_head(folder / HEAD, header_of(study, specs), trials)
@@ -94,11 +93,6 @@ def write_jobs(
     except OSError as error:
         raise InputError("--folder", folder, f"cannot be written: {error.strerror}") from None
     return scripts
-
-
-def _is_option(text: str) -> bool:
-    """Whether a text may follow #SBATCH: a single line that begins with a dash."""
-    return text.startswith("-") and text.isprintable()
 
 
 def _write_head(path: Path, head: dict[str, Any], trials: int) -> None:
@@ -136,10 +130,7 @@ def _write_job(
     )
     used = dict.fromkeys(spec.driver for _, spec in runs)
     text += "".join(drivers.get(driver).job_setup(name) for driver in used)
-    names = [f"trial-{trial:02}-point-{point:02}" for point, _ in runs]
-    lines = [
-        _run_line(name, run, spec, checkpoints) for run, (_, spec) in zip(names, runs, strict=True)
-    ]
+    lines = [_run_line(name, _name(trial, point), spec, checkpoints) for point, spec in runs]
     return _write_script(folder / f"{name}.sh", text + "".join(lines))
 
 
@@ -316,7 +307,7 @@ def _add(writer: Writer, folder: Path, trial: int, point: int, found: Found) -> 
     if (trial, point) in writer.campaign.completed:
         return False
     asked = writer.campaign.head["points"][point]
-    command = _command(folder / f"trial-{trial:02}-point-{point:02}.command")
+    command = _command(folder / f"{_name(trial, point)}.command")
     run = {"trial": trial, "point": point, "command": command}
     reason = found if isinstance(found, str) else rejection_reason(writer.campaign, asked, found)
     if reason is None:

@@ -140,7 +140,7 @@ def scaling_table(campaign: Campaign, found: list[Result], weak: bool) -> Table:
     if weak:  # the Karp-Flatt fraction is defined for a fixed problem size
         columns, rows = columns[:-1], [row[:-1] for row in rows]
     notes = _left_out(found)
-    if not _several(found):
+    if len({result.pes for result in analysis.comparable(found)}) < 2:
         notes.append("only one number of PEs: no scaling")
     if not weak and any(result.pes > 1 and not result.oversubscribed for result in found):
         notes.append(
@@ -148,11 +148,6 @@ def scaling_table(campaign: Campaign, found: list[Result], weak: bool) -> Table:
             "PEs are slower than one"
         )
     return Table("Weak scaling" if weak else "Strong scaling", columns, tuple(rows), tuple(notes))
-
-
-def _several(found: list[Result]) -> bool:
-    """Whether points without oversubscription have several numbers of PEs."""
-    return len({result.pes for result in analysis.comparable(found)}) > 1
 
 
 def _scaling_row(row: Scaling) -> tuple[str, ...]:

@@ -73,14 +73,9 @@ def rejection_reason(
         return f"a round of {usual:.2g} s is too short for a clock that ticks {tick:.2g} s"
     for run in campaign.of("run"):
         other = run["record"]
-        if other["state_hash"] != result["state_hash"] and same_answer(other, result):
+        if other["state_hash"] != result["state_hash"] and answer_key(other) == answer_key(result):
             return f"ended in another state than run {run['point']} of trial {run['trial'] + 1}"
     return None
-
-
-def same_answer(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two runs must end in the same state: the same problem for the same steps."""
-    return answer_key(one) == answer_key(other)
 
 
 def wide_points(campaign: Campaign, until: float) -> dict[int, float]:

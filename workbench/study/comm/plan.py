@@ -22,14 +22,8 @@ from miniapps.workbench.study.comm.claims import Claim, Wanted
 from miniapps.workbench.study.comm.libraries import Library, library
 from miniapps.workbench.study.options import COMM
 
-POINT = (
-    "buffer",
-    "pickle",
-    "touch",
-    "window",
-    "thread_level",
-    "method",
-)  # keys of a record that name it
+# Keys of a record that name what is measured.
+POINT = ("buffer", "pickle", "touch", "window", "thread_level", "method")
 
 
 @dataclass(frozen=True)
