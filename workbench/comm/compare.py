@@ -16,8 +16,9 @@ from miniapps.workbench.comm import results
 from miniapps.workbench.comm.spec import CommSpec
 from miniapps.workbench.comm.variants import Variant
 from miniapps.workbench.plural import counted
+from miniapps.workbench.study.cells import columns_of
 from miniapps.workbench.study.statistics import Interval, ratio_interval
-from miniapps.workbench.table import Column, Table
+from miniapps.workbench.table import Table
 
 Launch = Callable[[CommSpec], dict[str, Any] | int]
 
@@ -79,23 +80,16 @@ def tables(records: Sequence[dict[str, Any]], notes: Sequence[str]) -> list[Tabl
     values = [[f"{row['value']:.2f}" for row in record["results"]] for record in records]
     shown = [[_ratio(one) for one in found] for found in ratios(records)]
     first = f"ratio to {names[0]}; ~: its 99 % interval contains 1, or there is none"
+    made = [(title, names, values, ()), (first, names[1:], shown[1:], notes)]
     return [
-        _table(title, names, sizes, values, ()),
-        _table(first, names[1:], sizes, shown[1:], notes),
+        Table(
+            title,
+            columns_of("#bytes", *(f"#{name}" for name in of)),
+            tuple(zip(map(str, sizes), *cells, strict=True)),
+            tuple(below),
+        )
+        for title, of, cells, below in made
     ]
-
-
-def _table(
-    title: str,
-    names: Sequence[str],
-    sizes: Sequence[int],
-    cells: Sequence[Sequence[str]],
-    notes: Sequence[str],
-) -> Table:
-    """A table with a row for each size and a column for each variant."""
-    columns = (Column("bytes", numeric=True), *(Column(name, numeric=True) for name in names))
-    rows = zip(map(str, sizes), *cells, strict=True)
-    return Table(title, columns, tuple(tuple(row) for row in rows), tuple(notes))
 
 
 def _ratio(found: Interval) -> str:

@@ -45,9 +45,8 @@ class CommSpec:
             for field in fields(Settings)
             if (value := getattr(options, field.name)) is not None
         }
-        pes = (
-            (options.hosts.pes if options.hosts else FEWEST) if options.pes is None else options.pes
-        )
+        usual = options.hosts.pes if options.hosts else FEWEST
+        pes = usual if options.pes is None else options.pes
         own = {
             field: value
             for driver, field in own_fields()

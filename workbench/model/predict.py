@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from miniapps.parameters import shown
 from miniapps.workbench.model.fitting import Fitted
 from miniapps.workbench.model.formula import Counts, Situation, counts, values
 from miniapps.workbench.plural import counted
@@ -91,7 +92,7 @@ def _points(kind: str, found: Sequence[Prediction]) -> Table:
             (
                 one.case.configuration,
                 str(one.case.pes),
-                _size(one),
+                shown(one.situation.problem.shape),
                 with_bounds(one.step, 1e3),
                 one.share,
                 scaled,
@@ -102,11 +103,6 @@ def _points(kind: str, found: Sequence[Prediction]) -> Table:
     )
     notes = ("In brackets: 99 % intervals. Compute: of the PE that computes longest.",)
     return Table("Predicted", columns, tuple(rows), notes)
-
-
-def _size(one: Prediction) -> str:
-    """The shape of a problem in a few words."""
-    return "x".join(map(str, one.situation.problem.shape))
 
 
 def odf_table(found: Sequence[Prediction]) -> Table:

@@ -129,7 +129,8 @@ class Recorded:
         if count == self.blocks:
             return self
         odf = f"{count} blocks in all"
-        require(count < self.blocks, "--odf", odf, f"more than the run's {self.blocks}: {MORE}")
+        few = f"more than the run's {self.blocks}: record a run with more"
+        require(count < self.blocks, "--odf", odf, few)
         parts = None if self.grid is None else _coarser(self.grid, count, self.record)
         if parts is None:
             raise InputError("--odf", odf, f"cannot be made of {self.blocks} neighbouring blocks")
@@ -149,9 +150,6 @@ class Recorded:
             edges=None if self.edges is None else self.edges.merged(group),
             grid=parts,
         )
-
-
-MORE = "record a run with more"
 
 
 def part_of(grid: Grid, parts: Grid) -> np.ndarray:

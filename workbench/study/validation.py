@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from miniapps.parameters import shown
 from miniapps.workbench.run.revalidation import objection
 from miniapps.workbench.study.campaign import Campaign
 from miniapps.workbench.study.plan import CASE, case_of
@@ -36,10 +37,7 @@ def differences(one: dict[str, Any], problems: Sequence[dict[str, Any]]) -> str:
 
 def in_words(key: str, value: Any) -> str:
     """A key of a record and its value, written as on the command line but without dashes."""
-    shown = "x".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-    if isinstance(value, bool):
-        shown = "yes" if value else "no"
-    return f"{spaced(key)} {shown}"
+    return f"{spaced(key)} {shown(tuple(value) if isinstance(value, list) else value)}"
 
 
 def spaced(key: str) -> str:
