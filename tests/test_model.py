@@ -40,6 +40,7 @@ from miniapps.workbench.show import model_figure
 from miniapps.workbench.study import figures
 from miniapps.workbench.study.analysis import Result
 from miniapps.workbench.study.overlay import NOTE, Overlay
+from miniapps.workbench.study.report import read_study
 from miniapps.workbench.study.statistics import Interval
 from miniapps.workbench.table import Table
 
@@ -662,7 +663,7 @@ def test_a_published_value_is_predicted_from_the_others() -> None:
 def test_errors_of_our_own_campaigns(name: str) -> None:
     """Catches a model whose mean error on a campaign of docs/results is above 15 %."""
     own = machine.read("two-cores")
-    cells = campaigns.cells(own, campaigns.read(RESULTS / name))
+    cells = campaigns.cells(own, read_study(RESULTS / name))
     found = fitting.leave_one_out(own, cells)
     assert errors.mean_error(found) <= errors.LIMIT
     assert len(found) == len(cells) > 3

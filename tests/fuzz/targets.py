@@ -48,7 +48,6 @@ from miniapps.workbench.selftest import command as selftest
 from miniapps.workbench.show import plots, trace
 from miniapps.workbench.show.saved import SavedRun, periods_of_steps
 from miniapps.workbench.study import command, export, noise, provenance, report, tables
-from miniapps.workbench.study.campaign import Campaign
 from miniapps.workbench.study.comm import command as comm_command
 from miniapps.workbench.study.options import check_policy, study_of
 
@@ -340,8 +339,7 @@ def read_campaign(data: bytes, folder: Path) -> object:
     if zlib.crc32(data) % DRAWN == 0:
         status = cli.main(["study", "report", str(path)])
         return 0 if status == WRONG else status  # which says that runs differ
-    campaign = Campaign.read(path)
-    report.require_study(campaign, path)
+    campaign = report.read_study(path)
     shown = [*tables.tables(campaign), provenance.failures_table(campaign)]
     report.html(campaign, shown, [], [])
     return export.tidy_csv(campaign)

@@ -142,14 +142,8 @@ def levels_table(found: Sequence[Row], levels: Sequence[str | None]) -> Table:
 def notes(records: Sequence[dict[str, Any]]) -> Iterator[str]:
     """What a reader must know about the numbers."""
     first = records[0]
-    trials = counted(
-        sum(
-            record["trials"]
-            for record in records
-            if record["thread_level"] == first["thread_level"]
-        ),
-        "trial",
-    )
+    alike = [record for record in records if record["thread_level"] == first["thread_level"]]
+    trials = counted(sum(record["trials"] for record in alike), "trial")
     library = " ".join(first["library"].split())
     yield f"{library}; the fastest of {trials}; every byte was checked"
     if first["without_c"]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from miniapps.workbench.model.machine import Machine
 from miniapps.workbench.study import analysis
 from miniapps.workbench.study.analysis import Result
 from miniapps.workbench.study.campaign import Campaign
-from miniapps.workbench.study.report import require_study
 
 
 @dataclass(frozen=True)
@@ -30,13 +28,6 @@ class Cell:
     def times(self) -> np.ndarray:
         """Seconds per step of each trial."""
         return self.result.times
-
-
-def read(path: Path) -> Campaign:
-    """A campaign of a study. Raises InputError."""
-    campaign = Campaign.read(path)
-    require_study(campaign, path)
-    return campaign
 
 
 def cells(machine: Machine, campaign: Campaign) -> list[Cell]:
@@ -54,15 +45,9 @@ def cells(machine: Machine, campaign: Campaign) -> list[Cell]:
 def situation(app: str, result: Result) -> Situation:
     """The run that a result's records describe."""
     record = result.records[0]
-    return Situation(
-        app,
-        problem_of(app, record["problem"]),
-        result.case,
-        record["steps"],
-        record["warmup"],
-        record.get("lb_first"),
-        tuple(record["pe_grid"]),
-    )
+    problem, grid = problem_of(app, record["problem"]), tuple(record["pe_grid"])
+    steps, first = record["steps"], record.get("lb_first")
+    return Situation(app, problem, result.case, steps, record["warmup"], first, grid)
 
 
 def problem_of(app: str, parameters: Mapping[str, Any]) -> Any:

@@ -73,11 +73,12 @@ def _predict(options: argparse.Namespace, runtime: list[str]) -> int:
     from miniapps.workbench.model.fitting import fit, from_machine, leave_one_out
     from miniapps.workbench.model.formula import with_loads
     from miniapps.workbench.study.options import study_of
+    from miniapps.workbench.study.report import read_study
     from miniapps.workbench.table import show
 
     with_loads(options.app)
     check_figure(options.figure)
-    campaign = None if options.fit is None else campaigns.read(options.fit)
+    campaign = None if options.fit is None else read_study(options.fit)
     if campaign is not None:
         app = campaign.head["study"]["app"]
         require(app == options.app, "--fit", options.fit, f"has runs of {app}")
@@ -144,9 +145,10 @@ def _errors(options: argparse.Namespace, runtime: list[str]) -> int:
     from miniapps.workbench.model import campaigns, measure
     from miniapps.workbench.model.errors import errors_table
     from miniapps.workbench.model.fitting import leave_one_out
+    from miniapps.workbench.study.report import read_study
     from miniapps.workbench.table import show
 
-    read = [campaigns.read(path) for path in options.files]
+    read = [read_study(path) for path in options.files]
     machine = measure.machine_named(options.machine)
     made = []
     for path, campaign in zip(options.files, read, strict=True):

@@ -88,16 +88,8 @@ def _points(kind: str, found: Sequence[Prediction]) -> Table:
         growth = 1.0 if kind == "weak" else one.case.pes / base.case.pes
         gain = base.step.value / one.step.value / growth
         scaled = share(gain) if one is not base and kind in ("strong", "weak") else NONE
-        rows.append(
-            (
-                one.case.configuration,
-                str(one.case.pes),
-                shown(one.situation.problem.shape),
-                with_bounds(one.step, 1e3),
-                one.share,
-                scaled,
-            )
-        )
+        size, step = shown(one.situation.problem.shape), with_bounds(one.step, 1e3)
+        rows.append((one.case.configuration, str(one.case.pes), size, step, one.share, scaled))
     columns = columns_of(
         "configuration", "#PEs", "problem", "#ms per step", "#compute", "#efficiency"
     )
@@ -139,16 +131,8 @@ def balancing_table(found: Sequence[Prediction]) -> Table:
         value = base.step.value / one.step.value
         gain = Interval(value, min(low, value), max(high, value))
         result = PAYS if gain.low > 1 else LOSES if gain.high < 1 else UNSURE
-        rows.append(
-            (
-                one.case.configuration,
-                str(one.case.pes),
-                number(imbalance(one), 3),
-                with_bounds(gain),
-                number(least_period(one), 2),
-                result,
-            )
-        )
+        cells = number(imbalance(one), 3), with_bounds(gain), number(least_period(one), 2)
+        rows.append((one.case.configuration, str(one.case.pes), *cells, result))
     columns = columns_of(
         "configuration", "#PEs", "#imbalance", "#gain", "#least period", "balancing"
     )

@@ -285,12 +285,8 @@ def odf_figure(found: list[Result]) -> Any:
         configurations.setdefault(_configuration_of_any_odf(result), []).append(result)
     styles = styles_of(list(configurations))
     for configuration, mine in configurations.items():
-        _draw_odf(
-            axes,
-            configuration,
-            sorted(mine, key=lambda result: result.case.odf),
-            styles[configuration],
-        )
+        by_odf = sorted(mine, key=lambda result: result.case.odf)
+        _draw_odf(axes, configuration, by_odf, styles[configuration])
     odfs = [result.case.odf for result in found]
     axes.set_yscale("log")
     pe_axis(axes, odfs, "ODF: blocks per PE")

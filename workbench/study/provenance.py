@@ -135,26 +135,17 @@ def commands_table(campaign: Campaign, named: Named = label) -> Table:
     launched: dict[int, str] = {}
     for entry in (*campaign.of("run"), *campaign.of("dropped")):
         launched.setdefault(entry["point"], entry["command"])
-    rows = tuple(
-        (
-            named(campaign.head, number),
-            shlex.join(["miniapps", *point["arguments"]]),
-            launched.get(number, NONE),
-        )
-        for number, point in enumerate(campaign.head["points"])
-    )
-    return Table("Commands", columns_of("point", "$command", "$as launched"), rows)
+    rows = []
+    for number, point in enumerate(campaign.head["points"]):
+        typed = shlex.join(["miniapps", *point["arguments"]])
+        rows.append((named(campaign.head, number), typed, launched.get(number, NONE)))
+    return Table("Commands", columns_of("point", "$command", "$as launched"), tuple(rows))
 
 
 def failures_table(campaign: Campaign, named: Named = label) -> Table:
     """Dropped runs without a later run that counts."""
-    rows = tuple(
-        (
-            str(entry["trial"] + 1),
-            named(campaign.head, entry["point"]),
-            entry["reason"],
-            entry["command"],
-        )
-        for entry in campaign.failures
-    )
-    return Table("Dropped runs", columns_of("#trial", "point", "reason", "$command"), rows)
+    rows = []
+    for entry in campaign.failures:
+        name = named(campaign.head, entry["point"])
+        rows.append((str(entry["trial"] + 1), name, entry["reason"], entry["command"]))
+    return Table("Dropped runs", columns_of("#trial", "point", "reason", "$command"), tuple(rows))

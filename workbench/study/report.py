@@ -47,8 +47,7 @@ def write(
     The files are ``STEM.html`` and ``STEM-<figure>`` as PNG, SVG and PDF. Returns WRONG if
     `is_wrong`, else VALID. ``predict``: makes what the performance model adds. Raises InputError.
     """
-    campaign = Campaign.read(campaign_path)
-    require_study(campaign, campaign_path)
+    campaign = read_study(campaign_path)
     beside = published_tables(published) if published else []
     page = campaign_path.with_suffix(".html")
     check_writable("campaign", page)
@@ -72,8 +71,9 @@ def is_wrong(campaign: Campaign) -> bool:
     return bool(campaign.failures) or any(len(states) > 1 for states in hashes(campaign).values())
 
 
-def require_study(campaign: Campaign, path: Path) -> None:
-    """Raise InputError if a campaign file is valid JSON but holds no study with runs."""
+def read_study(path: Path) -> Campaign:
+    """The campaign of a study. Raises InputError, also if it has no runs."""
+    campaign = Campaign.read(path)
     study = campaign.head.get("study", {})
     known = isinstance(study, dict) and study.get("kind") in KINDS
     require(known and bool(campaign.head.get("points")), "campaign", path, "holds no study")
@@ -83,6 +83,7 @@ def require_study(campaign: Campaign, path: Path) -> None:
     require(whole, "campaign", path, "has a line without an event")
     validated = any(campaign.of("run")) or any(campaign.of("dropped"))
     require(validated, "campaign", path, "holds no runs yet")
+    return campaign
 
 
 # Published values ---------------------------------------------------------------------------------

@@ -54,14 +54,10 @@ def tables(campaign: Campaign, found: Sequence[Result]) -> list[Table]:
 
 def claims_table(campaign: Campaign, found: Sequence[Result]) -> Table:
     """Each claim, and what was measured of it in a few words."""
-    rows = [
-        (
-            str(result.claim["title"]),
-            str(result.claim["says"]) or NONE,
-            "; ".join(_summary(result)) or "not measured",
-        )
-        for result in found
-    ]
+    rows = []
+    for result in found:
+        here = "; ".join(_summary(result)) or "not measured"
+        rows.append((str(result.claim["title"]), str(result.claim["says"]) or NONE, here))
     trials = [len(line.records) for result in found for line in result.lines]
     notes = [noise_line(campaign), *few_trials(trials)]
     columns = columns_of("claim", "published", "here")

@@ -102,16 +102,10 @@ def _work(pair: Pair) -> tuple[Any, ...]:
 
 def comparisons_table(made: Sequence[Pair]) -> Table:
     """A row for each benchmark, runtime and size: its time over that of the usual one."""
-    rows = [
-        (
-            str(one.point["benchmark"]),
-            str(one.point["driver"]),
-            SIZES[one.size],
-            with_bounds(one.unchanged),
-            with_bounds(one.written),
-        )
-        for one in comparisons(made)
-    ]
+    rows = []
+    for one in comparisons(made):
+        names = str(one.point["benchmark"]), str(one.point["driver"]), SIZES[one.size]
+        rows.append((*names, with_bounds(one.unchanged), with_bounds(one.written)))
     columns = columns_of("benchmark", "runtime", "size", "#unchanged buffers", "#written buffers")
     return Table(f"Time under a runtime over that under {USUAL}", columns, tuple(rows))
 
