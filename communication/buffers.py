@@ -99,11 +99,10 @@ class Data:
         benchmark: Benchmark,
         movement: Movement,
         kind: Kind,
-        window: int = 1,
         apart: bool = False,
         shared: bool = False,
     ) -> None:
-        self.benchmark, self.movement, self.kind, self.window = benchmark, movement, kind, window
+        self.benchmark, self.movement, self.kind = benchmark, movement, kind
         self.apart, self.shared = apart, shared
         self.on_device = not isinstance(kind, Bytes | Arrays)
         self.closing = ExitStack()  # frees what a runtime has made for these buffers

@@ -152,7 +152,7 @@ class Session:
         place = Place(self.world.rank, self.world.ranks, size, window, first)
         movement = MOVEMENTS[self.benchmark.movement](place)
         apart = self.settings.pickle is not None
-        return Data(self.benchmark, movement, self.kind, window, apart, shared)
+        return Data(self.benchmark, movement, self.kind, apart, shared)
 
     # Check ---------------------------------------------------------------------------------------
 

@@ -241,7 +241,7 @@ def test_memory_of_messages_begins_with_other_bytes(name: str, buffer: str) -> N
     """Catches a message that was not sent, whose memory has the right byte by chance."""
     made = CATALOGUE[name]
     moved = MOVEMENTS[made.movement](Place(1, 2, 16, 3))
-    data = Data(made, moved, kind_of(buffer, made.reduces and buffer == "numpy", 0), 3)
+    data = Data(made, moved, kind_of(buffer, made.reduces and buffer == "numpy", 0))
     for iteration in range(CHECKED):
         for part, block in zip(data.receives, moved.receives, strict=True):
             data.kind.write(part, expected(block, iteration))

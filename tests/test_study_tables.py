@@ -142,7 +142,7 @@ def test_results_of_points() -> None:
 def test_notes_of_scaling(kind: str, pes: tuple[int, ...], notes: list[str]) -> None:
     """Catches scaling over one number of PEs without a word, and a word on what is not there."""
     campaign = study(kind, [(count, [20, 21]) for count in pes]).campaign()
-    table = tables.scaling_table(campaign, analysis.results(campaign), kind == "weak")
+    table = tables.scaling_table(analysis.results(campaign), kind == "weak")
     assert [*table.notes] == notes
 
 
@@ -152,7 +152,7 @@ def test_notes_of_scaling(kind: str, pes: tuple[int, ...], notes: list[str]) -> 
 def test_serial_fractions_are_over_one_pe(pes: tuple[int, ...], serial: list[str]) -> None:
     """Catches the serial fraction of a speed-up over two PEs, for which it is not defined."""
     campaign = study("strong", [(count, [20, 20]) for count in pes]).campaign()
-    table = tables.scaling_table(campaign, analysis.results(campaign), weak=False)
+    table = tables.scaling_table(analysis.results(campaign), weak=False)
     assert cells(table, "Karp-Flatt") == serial
 
 

@@ -154,33 +154,21 @@ class CharmAnatomy(Anatomy):
 
     def own_calls(self) -> tuple[dict[str, list[float]], Parts]:
         """The whole times of calls of nothing by trial, and their parts."""
-        arguments: dict[str, tuple[Any, ...]] = {
-            OWN_CALL: (),
-            OWN_PROXY: (0, 0, None),
-            OWN_CHANNEL: (0, 0, None),
-            OWN_FUTURE: (0, None),
-        }
-        seconds: dict[str, Seconds] = {
-            OWN_CALL: self._calls,
-            OWN_PROXY: partial(cost_of, partial(passed, self.own[PROXY])),
-            OWN_CHANNEL: partial(cost_of, partial(passed, self.own[CHANNEL])),
-            OWN_FUTURE: partial(cost_of, future),
-        }
+        calls: dict[str, tuple[tuple[Any, ...], Seconds]] = {
+            OWN_CALL: ((), self._calls),
+            OWN_PROXY: ((0, 0, None), partial(cost_of, partial(passed, self.own[PROXY]))),
+            OWN_CHANNEL: ((0, 0, None), partial(cost_of, partial(passed, self.own[CHANNEL]))),
+            OWN_FUTURE: ((0, None), partial(cost_of, future)),
+        }  # by name, the arguments and the seconds of calls
         with closing(Core(self.pe, self.pe.thisIndex)) as core:
             ready = sent(core, np.empty(1, np.uint8))
-            both = {name: made(core, given, 1) for name, given in arguments.items()}
-        alone = {
-            name: {
-                LIBRARY: ready,
-                HEADER: both[name] - ready,
-                PYTHON: fastest_loop(seconds[name], 1) - both[name],
-            }
-            for name in seconds
-        }
-        trials = range(self.settings.trials)
-        return {
-            name: [fastest_loop(one, 1) for _ in trials] for name, one in seconds.items()
-        }, alone
+            both = {name: made(core, given, 1) for name, (given, _) in calls.items()}
+        alone, trials = {}, range(self.settings.trials)
+        for name, (_, seconds) in calls.items():
+            python = fastest_loop(seconds, 1) - both[name]
+            alone[name] = {LIBRARY: ready, HEADER: both[name] - ready, PYTHON: python}
+        whole = {name: [fastest_loop(one, 1) for _ in trials] for name, (_, one) in calls.items()}
+        return whole, alone
 
     def _calls(self, times: int) -> float:
         """Seconds of a call of an entry method of this PE; only the last one is waited for.

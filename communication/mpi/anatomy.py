@@ -86,24 +86,20 @@ class MPIAnatomy(Anatomy):
     def paths(self, data: np.ndarray) -> tuple[dict[str, MessagePath], Link]:
         """All paths but C for an array of bytes, and the link that one of them uses."""
         comm, other, came = self.comm, self.other, np.empty_like(data)
+
+        def path(send: Any, sent: Any, receive: Any, into: Any) -> MessagePath:
+            at = came if into is not None else None
+            return MessagePath(
+                partial(send, sent, other, TAG), partial(receive, into, other, TAG), at
+            )
+
         link = Link(comm, (0,), Peer("block", (other,), (0,)), other)
         message = packed(data)
         paths = {
-            SPEC: MessagePath(
-                partial(comm.Send, [data, MPI.BYTE], other, TAG),
-                partial(comm.Recv, [came, MPI.BYTE], other, TAG),
-                came,
-            ),
-            ARRAY: MessagePath(
-                partial(comm.Send, data, other, TAG), partial(comm.Recv, came, other, TAG), came
-            ),
-            IN_BAND: MessagePath(
-                partial(comm.send, data, other, TAG), partial(comm.recv, None, other, TAG)
-            ),
-            OUT_OF_BAND: MessagePath(
-                partial(self.objects.send, data, other, TAG),
-                partial(self.objects.recv, None, other, TAG),
-            ),
+            SPEC: path(comm.Send, [data, MPI.BYTE], comm.Recv, [came, MPI.BYTE]),
+            ARRAY: path(comm.Send, data, comm.Recv, came),
+            IN_BAND: path(comm.send, data, comm.recv, None),
+            OUT_OF_BAND: path(self.objects.send, data, self.objects.recv, None),
             LINK: MessagePath(
                 partial(link.send, 0, PHASE, message), partial(link.receive, 0, PHASE)
             ),

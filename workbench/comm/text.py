@@ -59,7 +59,7 @@ def lines(record: dict[str, Any], results: list[dict[str, Any]], full: bool) -> 
         pairs = record["pes"] // 2
         yield f"# [ pairs: {pairs} ] [ window size: {record['window']} ]"
     columns = list(_columns(benchmark, record, full))
-    yield _heading(benchmark, columns, full)
+    yield _heading(benchmark, columns)
     for row in results:
         size = f"{row['size']:<{SIZE_WIDTH}}" if benchmark.sized else ""
         yield size + "".join(column.cell(row) for column in columns)
@@ -67,11 +67,10 @@ def lines(record: dict[str, Any], results: list[dict[str, Any]], full: bool) -> 
         yield f"# {note}"
 
 
-def _heading(benchmark: Benchmark, columns: list[Column], full: bool) -> str:
+def _heading(benchmark: Benchmark, columns: list[Column]) -> str:
     """The line of titles."""
-    size = f"{'# Size (B)':<{SIZE_WIDTH}}" if benchmark.sized else "# "
     titles = "".join(f"{column.title:>{column.width}}" for column in columns)
-    return size + titles[max(0, len(size) - SIZE_WIDTH) if benchmark.sized else len(size) :]
+    return f"{'# Size (B)':<{SIZE_WIDTH}}{titles}" if benchmark.sized else f"# {titles[2:]}"
 
 
 def _columns(benchmark: Benchmark, record: dict[str, Any], full: bool) -> Iterator[Column]:

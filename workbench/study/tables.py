@@ -47,7 +47,7 @@ def tables(campaign: Campaign) -> list[Table]:
     kind = campaign.head["study"]["kind"]
     made = [points_table(campaign, found)]
     if kind in ("strong", "weak"):
-        made += [scaling_table(campaign, found, kind == "weak"), fits_table(found, kind == "weak")]
+        made += [scaling_table(found, kind == "weak"), fits_table(found, kind == "weak")]
     elif kind == "lb":
         made.append(gains_table(campaign, found))
     elif kind == "granularity":
@@ -130,7 +130,7 @@ def _outcome(campaign: Campaign, number_: int, result: Result | None) -> str:
 # Scaling ------------------------------------------------------------------------------------------
 
 
-def scaling_table(campaign: Campaign, found: list[Result], weak: bool) -> Table:
+def scaling_table(found: list[Result], weak: bool) -> Table:
     """Speed-up, efficiency and, in strong scaling, the Karp-Flatt serial fraction."""
     rows = [_scaling_row(row) for row in analysis.scaling(found, weak)]
     gain = "#scaled speed-up" if weak else "#speed-up"

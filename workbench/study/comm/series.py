@@ -85,19 +85,12 @@ class Result:
 
 def results(campaign: Campaign) -> list[Result]:
     """All claims, with the lines that have runs that count."""
-    head, records, wrong = campaign.head, campaign.records, campaign.wrong
-    return [
-        Result(
-            claim,
-            tuple(
-                made
-                for line in claim["lines"]
-                if line["point"] not in wrong
-                and (made := _line(head, claim, line, records.get(line["point"], [])))
-            ),
-        )
-        for claim in head["study"]["claims"]
-    ]
+    head, records, wrong, found = campaign.head, campaign.records, campaign.wrong, []
+    for claim in head["study"]["claims"]:
+        known = (line for line in claim["lines"] if line["point"] not in wrong)
+        lines = (_line(head, claim, line, records.get(line["point"], [])) for line in known)
+        found.append(Result(claim, tuple(filter(None, lines))))
+    return found
 
 
 def _line(
