@@ -88,10 +88,9 @@ class MPIAnatomy(Anatomy):
         comm, other, came = self.comm, self.other, np.empty_like(data)
 
         def path(send: Any, sent: Any, receive: Any, into: Any) -> MessagePath:
-            at = came if into is not None else None
-            return MessagePath(
-                partial(send, sent, other, TAG), partial(receive, into, other, TAG), at
-            )
+            where = None if into is None else came
+            receiving = partial(receive, into, other, TAG)
+            return MessagePath(partial(send, sent, other, TAG), receiving, where)
 
         link = Link(comm, (0,), Peer("block", (other,), (0,)), other)
         message = packed(data)

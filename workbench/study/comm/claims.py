@@ -173,9 +173,7 @@ def _claims(path: Path, table: dict[str, Any]) -> Iterator[Claim]:
     for call in calls:
         able = calls_of(choices[DRIVER])
         require(call in able, CALLS, call, f"one of {', '.join(able)}")
-    given: dict[str, Any] = {name: table.get(name) for name in ("iterations", "warmups")}
-    if "window" in table:
-        given["window"] = table["window"]
+    given = {key: table[key] for key in ("iterations", "warmups", "window") if key in table}
     settings = Settings(span=span_of(table, "sizes"), trials=1, **given)
     settings.check()
     data = published_values(path.parent / table["published"]) if "published" in table else {}
