@@ -215,9 +215,7 @@ def test_numbers_out_of_range(words: str, capsys: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("app", "preset"), SEARCHED)
-def test_right_apps_survive(
-    app: str, preset: str, capsys: Any, tmp_path: Path, monkeypatch: Any
-) -> None:
+def test_right_apps_survive(app, preset, capsys, tmp_path, monkeypatch):
     """Catches a command that finds mistakes in an app that has none, or leaves a file."""
     monkeypatch.chdir(tmp_path)
     assert main(["adversary", app, "--preset", preset, "--schedules", "10"]) == VALID

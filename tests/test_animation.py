@@ -5,9 +5,7 @@ What is drawn is read in test_drawn_runs.py, and in detail in test_animation_dra
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
@@ -61,9 +59,7 @@ def test_ticks_of_steps_are_whole() -> None:
     most=st.integers(2, 90),
     data=st.data(),
 )
-def test_periods_stop_at_lb_steps(
-    counts: list[int], first: int, most: int, data: st.DataObject
-) -> None:
+def test_periods_stop_at_lb_steps(counts, first, most, data):
     """Catches a period that spans a load-balancing step, a gap, and too many of them."""
     starts = first + np.cumsum([0, *counts[:-1]])
     end = int(starts[-1] + counts[-1])
@@ -87,10 +83,7 @@ def test_frames_are_few() -> None:
 
 
 @pytest.mark.slow
-def test_a_browser_shows_the_animation(
-    traced_runs: dict[str, Path],
-    browser_page: Callable[[Path], tuple[Any, list[str]]],
-) -> None:
+def test_a_browser_shows_the_animation(traced_runs, browser_page):
     """Catches a page that needs the network, raises, or whose slider does nothing."""
     source = traced_runs["charm"]
     done = in_process("plot", source, "--animation", "--compare", traced_runs["mpi"])
@@ -114,9 +107,7 @@ def test_a_browser_shows_the_animation(
 
 
 @pytest.mark.slow
-def test_browser_complaints_are_seen(
-    tmp_path: Path, browser_page: Callable[[Path], tuple[Any, list[str]]]
-) -> None:
+def test_browser_complaints_are_seen(tmp_path, browser_page):
     """Catches a check of pages that cannot fail."""
     file = tmp_path / "bad.html"
     file.write_text("<script>console.error('oh'); throw Error('no')</script><img src='x.png'>")

@@ -106,9 +106,7 @@ def test_a_run_in_another_thread() -> None:
         ({"driver": "mpi", "pes": 500, "pin": True, "size": (999, 999)}, "--pin"),
     ],
 )
-def test_bad_input_is_refused(
-    options: dict[str, Any], named: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_input_is_refused(options, named, monkeypatch):
     """Catches bad input that ends the user's program, or that is noticed after the launch."""
     monkeypatch.setattr(restarts, "launch_until_done", None)
     with pytest.raises(miniapps.InputError, match=named):
@@ -126,9 +124,7 @@ def test_options_are_words() -> None:
     assert [*api._words("size", (7, 5))] == ["--size=7x5"]
 
 
-def test_inside_a_launcher_it_is_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_inside_a_launcher_it_is_refused(monkeypatch, capsys):
     """Catches a program under mpiexec, each of whose ranks launches the whole run.
 
     Or a traceback on each rank.

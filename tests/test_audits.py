@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -141,9 +140,7 @@ def altered_in_transit(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
         ("echo", negated, (3, 1), {}),
     ],
 )
-def test_messages_that_change_are_found(
-    app: str, change: Any, grid: Any, values: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_messages_that_change_are_found(app, change, grid, values, monkeypatch):
     """Catches a driver that rounds messages, which the checks beyond the reference cannot see.
 
     The app echo exports no Audit: its messages are seen all the same.
@@ -297,9 +294,7 @@ MISTAKES = ("grid: other order", "grid: stale halo", "grid: swapped halos")
 
 @pytest.mark.launch
 @pytest.mark.parametrize("of_driver", LAUNCHED)
-def test_wrong_launched_stencils_are_found_beyond_the_reference(
-    of_driver: str, tmp_path: Path
-) -> None:
+def test_wrong_launched_stencils_are_found_beyond_the_reference(of_driver, tmp_path):
     """Catches a driver that audits nothing, or loses what blocks contributed."""
     size = {"size": (1024, 1024), "initial": "noise", "boundary": "periodic", "time_tile": 1}
     problem, case = apps.load("jacobi2d").Problem(**size), LAUNCHED[of_driver]

@@ -74,9 +74,7 @@ def held(words: np.ndarray) -> Fraction:
 @pytest.mark.parametrize("points", [27, 7])
 @pytest.mark.parametrize("cells", SHAPES)
 @pytest.mark.parametrize("close", [False, True])
-def test_the_operator(
-    points: int, cells: tuple[int, ...], close: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_operator(points, cells, close, monkeypatch):
     """Catches other bits, a point left out or written besides, and a lost or doubled product.
 
     In small arrays rows begin at cache lines, in large ones they are as close as possible.

@@ -309,9 +309,7 @@ def test_refused_command_lines(written: Path, tmp_path: Path) -> None:
     assert not new.exists()
 
 
-def test_apps_without_the_methods_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_apps_without_the_methods_are_refused(tmp_path, monkeypatch):
     """Catches a run that finds out only when a checkpoint is due."""
     monkeypatch.delattr(apps.load("echo").Block, "resume")
     words = *RUNS["echo"].split(), "--checkpoint", tmp_path / "c.h5", "--checkpoint-every", 1
@@ -342,9 +340,7 @@ def test_rounds_that_cross_a_multiple(every: int, crossed: list[tuple[int, int]]
     assert [steps for steps in rounds if writer.wants(*steps)] == crossed
 
 
-def test_a_checkpoint_is_on_the_disk_before_it_has_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     """Catches a file that a power failure leaves empty, and a full disk that is found too late."""
     done: list[tuple[str, str]] = []
 
@@ -415,9 +411,7 @@ def test_written_while_steps_go_on(name: str, tmp_path: Path, held: list[Any]) -
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [(), ("--checkpoint-async",)])
 @pytest.mark.parametrize("method", ["create", "write", "flush", "finish"])
-def test_a_failure_leaves_the_previous_checkpoint(
-    method: str, how: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_leaves_the_previous_checkpoint(method, how, tmp_path, monkeypatch):
     """Catches a checkpoint that is lost, or a part that is left, when the next one fails."""
     words, file = RUNS["echo"].split(), tmp_path / "c.h5"
     usual = getattr(Hdf5Checkpoints, method)
@@ -468,9 +462,7 @@ def saved_rows(path: Path, values: np.ndarray, ids: np.ndarray) -> SavedState:
 
 @pytest.mark.parametrize("kind", ["<f8", "<f4"])
 @pytest.mark.parametrize("axes", [1, 2, 3])
-def test_rows_of_several_blocks(
-    axes: int, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_of_several_blocks(axes, kind, tmp_path, monkeypatch):
     """Catches rows that are lost, or found twice, where a process sorts them for its blocks."""
     monkeypatch.setattr(saved, "CHUNK", 3000)
     random = np.random.default_rng(axes)
@@ -542,9 +534,7 @@ WRONG: dict[str, tuple[str, Any, str, Callable[..., Any]]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
-def test_wrong_programs_are_found(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_programs_are_found(name, tmp_path, monkeypatch):
     """Catches checks, hashes and comparisons that miss what a checkpoint has lost."""
     run, kind, method, wrong = WRONG[name]
     usual = getattr(kind, method)

@@ -94,9 +94,7 @@ class Item:
         self.marks.add(mark.name)
 
 
-def test_a_day_makes_a_share_of_slow_cases_only(
-    pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_day_makes_a_share_of_slow_cases_only(pytestconfig, monkeypatch):
     """Catches cases left out of tests that are quick, and slow ones that are all made."""
     monkeypatch.setenv(of_day.DAY, "5")
     slow = [Item(f"test_a.py::test_slow[{n}]", "slow") for n in range(4)]

@@ -80,14 +80,7 @@ BAD_PROBLEMS = [
 
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize(("words", "named", "allowed"), BAD_PROBLEMS)
-def test_bad_problem(
-    refused: Callable[..., str],
-    words: str,
-    named: str,
-    allowed: str,
-    driver: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_bad_problem(refused, words, named, allowed, driver, monkeypatch):
     """Catches bad input found only by the ranks, or reported without option and value."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     if "--pe-grid" in words:
@@ -173,9 +166,7 @@ def test_unknown_commands(refused: Callable[..., str]) -> None:
 
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("option", ["--output", "--json"])
-def test_files_that_cannot_be_written(
-    refused: Callable[..., str], tmp_path: Path, option: str, driver: str
-) -> None:
+def test_files_that_cannot_be_written(refused, tmp_path, option, driver):
     """Catches a long run whose result is lost at its end: the place is looked at first."""
     for path in (tmp_path / "missing" / "x.h5", tmp_path):
         error = refused(*SMALL, *driver.split(), option, path)
@@ -273,9 +264,7 @@ def test_python_m_and_the_version() -> None:
 
 
 @pytest.mark.long
-def test_more_than_the_memory_is_refused(
-    refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_than_the_memory_is_refused(refused, monkeypatch):
     """Catches a run that is launched to be killed for its memory, minutes later."""
     monkeypatch.setattr(host_memory, "memory_bytes", lambda: 25_000_000_000)
     said = refused("run", "jacobi2d", "--size", "60000x60000")
@@ -303,9 +292,7 @@ def test_more_than_the_disk_is_refused(refused: Callable[..., str], tmp_path: Pa
 
 
 @pytest.mark.parametrize("option", ["--json=x", "--launcher=x", "--stall=9", "--pin", "--dry-run"])
-def test_options_of_one_launch_in_a_batch(
-    refused: Callable[..., str], option: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_options_of_one_launch_in_a_batch(refused, option, monkeypatch):
     """Catches a line of a batch with an option that is taken and has no effect."""
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"run echo --preset tiny {option}"))
     assert "is no option of a run in a batch" in refused("batch", "-")
@@ -330,9 +317,7 @@ def test_dry_run_of_charm(capsys: pytest.CaptureFixture[str]) -> None:
     assert words[words.index("--odf") + 1] == "4" and words[-1] == "+setcpuaffinity"
 
 
-def test_datagrams_fit_into_the_receivers_buffer(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_datagrams_fit_into_the_receivers_buffer(monkeypatch, tmp_path):
     """Catches datagrams that get lost, and options that users of other hosts would inherit."""
     limit = tmp_path / "rmem_max"
     monkeypatch.setattr(charm_transport, "LARGEST_BUFFER", limit)
@@ -360,9 +345,7 @@ def test_datagram_options_are_for_one_host(capsys: pytest.CaptureFixture[str]) -
     assert "+max_dgram_size" not in printed(capsys, *asked, "--", "++nodelist", "hosts")
 
 
-def test_dry_run_starts_nothing(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_dry_run_starts_nothing(capsys, monkeypatch, tmp_path):
     """Catches a dry run that runs, serial ones too."""
     monkeypatch.setattr(drivers, "load", None)
     monkeypatch.setattr(launch, "launch", None)
@@ -373,9 +356,7 @@ def test_dry_run_starts_nothing(
 
 
 @pytest.mark.slow
-def test_dry_run_gives_the_same_state(
-    capsys: pytest.CaptureFixture[str], run_record: Callable[..., Any]
-) -> None:
+def test_dry_run_gives_the_same_state(capsys, run_record):
     """Catches a printed command that does not work when it is typed by hand."""
     words = shlex.split(printed(capsys, *SMALL, "--driver", "mpi", "-n", "2", "--dry-run"))
     done = support.execute([*words, "--json", "-"])
@@ -456,9 +437,7 @@ def test_other_commands_do_not_look_for_more(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("words", ["list", "lesson list", "study --list", "comm --list"])
-def test_lists_fit_a_terminal(
-    words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lists_fit_a_terminal(words, capsys, monkeypatch):
     """Catches a list that wraps wherever the terminal ends."""
     monkeypatch.setenv("COLUMNS", "80")
     with contextlib.suppress(SystemExit):
@@ -547,9 +526,7 @@ def check_output(path: Path, app: str, size: tuple[int, ...], blocks: int, steps
     ["--pe-grid 3x2", "--driver mpi -n 3", "--driver charm -n 2 --odf 3"],
     ids=["serial", "mpi", "charm"],
 )
-def test_output_holds_state_and_timings(
-    driver: str, tmp_path: Path, run_record: Callable[..., Any]
-) -> None:
+def test_output_holds_state_and_timings(driver, tmp_path, run_record):
     """Catches blocks written to the wrong place, or not; and no .part file may be left."""
     path = tmp_path / "run.h5"
     words = f"jacobi2d --size 13x11 --steps 5 --warmup 2 --time-tile 2 {driver} --output {path}"
@@ -568,12 +545,7 @@ def test_output_of_three_axes(tmp_path: Path, run_record: Callable[..., Any]) ->
 
 @pytest.mark.long
 @pytest.mark.parametrize("app", ["leanmd", "jacobi2d"])
-def test_a_file_with_another_state_is_refused(
-    app: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_file_with_another_state_is_refused(app, tmp_path, monkeypatch, capsys):
     """Mistake: ids, or rows of cells, are written in another order than what belongs to them."""
     append, fill = output.append, output._fill
 

@@ -297,9 +297,7 @@ def test_disturbances_are_those_of_the_trials(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("wrong", [None, 0, 3, 6])
-def test_every_message_of_a_large_window_is_checked(
-    wrong: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_message_of_a_large_window_is_checked(wrong, monkeypatch):
     """Catches a check of the first messages only, and a wrong byte that a later part forgets."""
     monkeypatch.setattr(session, "CHECKED_BYTES", 50)
     world = Receiver(wrong)
@@ -341,9 +339,7 @@ def reframe_reads(output: str, name: str, folder: Path) -> dict[str, float]:
         ("bw", "osu_bandwidth_test", ()),
     ],
 )
-def test_reframe_reads_what_the_command_prints(
-    benchmark: str, name: str, more: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_reframe_reads_what_the_command_prints(benchmark, name, more, tmp_path):
     """Catches text in which a program for OMB's output does not find the numbers of OMB."""
     words = ("-m", "8:1048576:131072", "-i", 5, "-x", 1, "--trials", 2, "-W", 4)
     done = support.in_process("comm", benchmark, *words, *more, "--json", tmp_path / "record")
@@ -583,9 +579,7 @@ def test_figures_name_units() -> None:
 
 
 @pytest.mark.parametrize(("name", "message_s"), [("latency", 5 / 2), ("bw", 5.25)])
-def test_touching_is_timed_where_it_happens(
-    name: str, message_s: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_touching_is_timed_where_it_happens(name, message_s, monkeypatch):
     """Catches a cost of touching that is that of warm buffers, and not of those just received.
 
     Time passes in calls only: 5 s in one that sends and receives, 3 s in the touch after it, 1 s in

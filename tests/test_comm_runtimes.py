@@ -47,9 +47,7 @@ def made_on(driver: str, ranks: int) -> list[dict[str, Any]]:
 
 @pytest.mark.launch
 @pytest.mark.parametrize(("driver", "ranks", "most"), LAUNCHES)
-def test_every_benchmark_is_right_and_every_fault_is_caught(
-    driver: str, ranks: int, most: int
-) -> None:
+def test_every_benchmark_is_right_and_every_fault_is_caught(driver, ranks, most):
     """Catches a benchmark whose data are wrong, and a check that does not see that they are.
 
     Three ranks show what two cannot: neighbours, parts and roots that two ranks exchange. There are
@@ -269,9 +267,7 @@ ENDS = {
         (DIES, "file"),
     ],
 )
-def test_a_benchmark_that_goes_wrong_ends_with_a_line(
-    act: str, driver: str, tmp_path: Path
-) -> None:
+def test_a_benchmark_that_goes_wrong_ends_with_a_line(act, driver, tmp_path):
     """Catches times of wrong data, a rank that waits for ever, a failure without its reason."""
     (tmp_path / "sitecustomize.py").write_text(SABOTAGE.replace("{act}", act))
     environment = {"PYTHONPATH": str(tmp_path), support.MARK: str(tmp_path)}

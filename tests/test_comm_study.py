@@ -35,9 +35,7 @@ def canned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Any
 
 
 @pytest.mark.slow
-def test_a_campaign_has_the_right_ratios_and_the_published_ones(
-    canned: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_campaign_has_the_right_ratios_and_the_published_ones(canned, capsys, monkeypatch):
     """Catches a ratio to the wrong line, a mean of other trials, published values elsewhere."""
     made = canned()
     monkeypatch.setattr(report, "FORMATS", ("svg",))
@@ -174,9 +172,7 @@ def test_quick_and_published_campaigns_have_folders_of_their_own(canned: Any) ->
     assert folders == {"two-quick", "two-as-published"}
 
 
-def test_what_cannot_run_here_is_said(
-    canned: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_what_cannot_run_here_is_said(canned, monkeypatch, capsys):
     """Catches a variant that is left out in silence, or drawn without having been measured."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setattr(environment, "cores", lambda: 4)
@@ -199,9 +195,7 @@ def test_what_cannot_run_here_is_said(
     )
 
 
-def test_libraries_are_started_by_their_own_launchers(
-    canned: Any, tmp_path: Path, capsys: Any
-) -> None:
+def test_libraries_are_started_by_their_own_launchers(canned, tmp_path, capsys):
     """Catches a comparison of one MPI library with itself, and two lines that look the same."""
     for name in ("mpich", "openmpi"):
         (tmp_path / name / "lib").mkdir(parents=True)
@@ -233,9 +227,7 @@ def test_libraries_are_started_by_their_own_launchers(
     assert "MPI was MPICH Version: 5, asked was Open MPI" in table
 
 
-def test_a_campaign_is_not_mistaken_for_one_of_an_app(
-    canned: Any, refused: Any, capsys: Any
-) -> None:
+def test_a_campaign_is_not_mistaken_for_one_of_an_app(canned, refused, capsys):
     """Catches a reader that takes the wrong kind of campaign file."""
     canned()
     main(["study", "comm", "two.toml"])

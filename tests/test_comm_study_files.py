@@ -67,9 +67,7 @@ def test_a_changed_head_is_refused(reason: str, canned: Any, refused: Any) -> No
         (TWO.replace("[paper.rate]", "[paper.bw]"), "its table has the key bw, which must be of"),
     ],
 )
-def test_a_wrong_file_is_one_line(
-    text: str, line: str, canned: Any, refused: Callable[..., str]
-) -> None:
+def test_a_wrong_file_is_one_line(text, line, canned, refused):
     """Catches a mistake in a file that shows as a missing line, or as a traceback."""
     Path("wrong.toml").write_text(text)
     flags = ["--as-published"] if "paper.bw" in text else []
@@ -89,9 +87,7 @@ def test_a_wrong_file_is_one_line(
         (["pic-lb"], "pic-lb.toml: is of no communication benchmarks"),
     ],
 )
-def test_a_wrong_command_is_one_line(
-    words: list[str], line: str, canned: Any, refused: Callable[..., str]
-) -> None:
+def test_a_wrong_command_is_one_line(words, line, canned, refused):
     """Catches bad input that launches something, or leaves a folder."""
     before = {*Path().iterdir()}
     assert line in refused("study", "comm", *words)
@@ -105,9 +101,7 @@ SHIPPED = sorted(
 
 @pytest.mark.parametrize("quick", [False, True])
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
-def test_shipped_campaigns_have_published_values_for_their_lines(
-    file: Path, quick: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shipped_campaigns_have_published_values_for_their_lines(file, quick, monkeypatch):
     """Catches a line that is named otherwise than its published values."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     paper = not quick and "paper" in table_of(file)  # what is not published has no such table

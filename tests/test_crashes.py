@@ -251,9 +251,7 @@ def test_mpi_says_what_it_needs_before(shared: Any, refused: Callable[..., str])
     assert "MB of shared memory" in refused("verify", "echo")
 
 
-def test_lessons_say_what_they_need_before(
-    shared: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_lessons_say_what_they_need_before(shared, capsys, tmp_path):
     """Mistake: a right program is told, or marked, to be wrong, as MPI could not start."""
     shared(1)
     answer = lessons.load("ring").answer("mpi4py")
@@ -264,9 +262,7 @@ def test_lessons_say_what_they_need_before(
     assert capsys.readouterr().err.startswith(told)
 
 
-def test_files_say_what_they_need_before(
-    shared: Any, refused: Callable[..., str], tmp_path: Path
-) -> None:
+def test_files_say_what_they_need_before(shared, refused, tmp_path):
     """Mistake: a run, or a benchmark, by files that ends at its first message, as the disk is full.
 
     Also that of another folder than the one where messages are.
@@ -295,9 +291,7 @@ def test_windows_of_mpi_say_what_they_need_before(shared: Any, refused: Callable
 @pytest.mark.parametrize("name", ["put_latency", "get_bw"])
 @pytest.mark.parametrize("size", [1, 1 << 20, 3 << 25])
 @pytest.mark.parametrize("given", [{}, {"no_check": True}, {"touch": "sender"}, {"window": 3}])
-def test_what_windows_need_is_what_is_allocated(
-    name: str, size: int, given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_windows_need_is_what_is_allocated(name, size, given, monkeypatch):
     """Mistake: a need that is not that of the buffers, so that right runs are refused or die."""
     settings = Settings(span=Span(size, size), trials=1, iterations=1, **given)
     found = []

@@ -88,9 +88,7 @@ def test_neighbours_touch(layout: Layout, diagonals: bool) -> None:
 @pytest.mark.parametrize("diagonals", [False, True])
 @pytest.mark.parametrize("periodic", [(True, True), (False, False), (True, False)])
 @pytest.mark.parametrize("grid", list(itertools.product((1, 2, 3), repeat=2)))
-def test_number_of_neighbours(
-    grid: tuple[int, int], periodic: tuple[bool, bool], diagonals: bool
-) -> None:
+def test_number_of_neighbours(grid, periodic, diagonals):
     """Catches an edge that is lost where a periodic axis has one or two blocks."""
     layout = Layout.create((7, 5), periodic, math.prod(grid), 1, grid)
     for index in layout.indices():

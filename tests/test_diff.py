@@ -79,9 +79,7 @@ def test_equal_runs(app: str, tmp_path: Path, capsys: Any) -> None:
 
 
 @pytest.mark.slow
-def test_the_first_difference_is_named(
-    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_difference_is_named(tmp_path, capsys, monkeypatch):
     """Catches a comparison that names another step, field, part or block."""
     right = run("echo", "--hash-every 1 --pe-grid 2x1", tmp_path / "right.h5")
     plain = run("echo", "--pe-grid 3x2", tmp_path / "plain.h5")
@@ -147,9 +145,7 @@ def test_checkpoints(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.long
-def test_the_first_particle_that_differs(
-    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_particle_that_differs(tmp_path, capsys, monkeypatch):
     """Catches rows of a checkpoint that are compared by their place and not by their id."""
     words = "--preset minimal --steps 9 --warmup 0 --checkpoint-every 9 --checkpoint"
     ends = run("pic", f"{words} {tmp_path / 'right.h5'} --pe-grid 2x1", tmp_path / "end.h5")

@@ -142,9 +142,7 @@ def times(found: dict[str, list[tuple[float, ...]]], power: int) -> dict[str, An
     ("kind", "ideal"),
     [("strong", [(1, 9), (2, 4.5), (4, 2.25)]), ("weak", [(1, 9), (2, 9), (4, 9)])],
 )
-def test_times_per_step(
-    kind: str, ideal: list[tuple[float, float]], scaling: dict[str, dict[str, Any]]
-) -> None:
+def test_times_per_step(kind, ideal, scaling):
     """Catches another unit, error bars upside down, names of other lines, another ideal."""
     _, axes = read(scaling[kind], "step-time")
     assert axes.get_xscale() == axes.get_yscale() == "log"  # on which the ideal is straight

@@ -187,9 +187,7 @@ def test_witnesses_of_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
         (True, Wish.NOTHING, Wish.TIME_LIMIT, False, Wish.NOTHING, [7]),
     ],
 )
-def test_agreements(
-    due: bool, stopping: Wish, wish: Wish, agreed: bool, stopped: Wish, last: list[int]
-) -> None:
+def test_agreements(due, stopping, wish, agreed, stopped, last):
     """Catches a checkpoint that no PE wants, a stop without one, and a last round not audited."""
     found: Any = SimpleNamespace(
         due=lambda _: due, stopping=stopping, stopped=Wish.NOTHING, wish=lambda: wish,

@@ -60,9 +60,7 @@ def test_figures_of_several_pes(driver: str, traced_runs: dict[str, Path]) -> No
 
 
 @pytest.mark.slow
-def test_figure_of_one_axis(
-    run_record: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_figure_of_one_axis(run_record, tmp_path, monkeypatch):
     """Catches the same where the state is a line."""
     new.write("heat", tmp_path / "apps")
     monkeypatch.setattr(miniapps, "__path__", [apps.HERE, str(tmp_path / "apps")])
@@ -278,9 +276,7 @@ IS_AS_WIDE = """width => document.querySelector('.main-svg').getBoundingClientRe
 
 
 @pytest.mark.slow
-def test_texts_of_an_animation(
-    traced_runs: dict[str, Path], browser_page: Callable[[Path], Any], tmp_path: Path
-) -> None:
+def test_texts_of_an_animation(traced_runs, browser_page, tmp_path):
     """Catches a command line that runs out of the page, a label over another one.
 
     On a telephone too: a page that is wider than it, or stays narrow in a wider window. And a page
@@ -310,9 +306,7 @@ def test_texts_of_an_animation(
 
 
 @pytest.mark.slow
-def test_report_in_a_dark_browser(
-    browser_page: Callable[[Path], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_report_in_a_dark_browser(browser_page, tmp_path, monkeypatch):
     """Catches black figures on a dark page."""
     monkeypatch.setattr(report, "FORMATS", ("svg",))
     report.write(strong_study().write(tmp_path / "my.jsonl"), None)
@@ -330,9 +324,7 @@ NARROW = """() => [
 
 
 @pytest.mark.slow
-def test_report_on_a_telephone(
-    browser_page: Callable[[Path], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_report_on_a_telephone(browser_page, tmp_path, monkeypatch):
     """Catches a page that is wider than its window, figures too small to read, broken options."""
     monkeypatch.setattr(report, "FORMATS", ("svg",))
     report.write(granularities(12, 4).write(tmp_path / "my.jsonl"), None)

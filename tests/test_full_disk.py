@@ -150,9 +150,7 @@ def test_a_result_that_fills_the_disk(line: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.launch
-def test_results_of_benchmarks_that_fill_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_of_benchmarks_that_fill_the_disk(tmp_path, monkeypatch):
     """Catches the same in the results of one launch."""
     made = support.in_process(*"comm latency -m 1:8 -i 2 -x 1 --trials 2 --json -".split()).stdout
     monkeypatch.setattr(launch, "launch", lambda *_: json.loads(made))
@@ -185,9 +183,7 @@ def test_a_campaign_that_fills_the_disk(size: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [100, 4000])
-def test_a_lesson_that_fills_the_disk(
-    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lesson_that_fills_the_disk(size, tmp_path, monkeypatch):
     """Catches a page that is cut off, and is not written again."""
     monkeypatch.chdir(tmp_path)
     with files_of_at_most(size):

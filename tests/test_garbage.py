@@ -72,9 +72,7 @@ def there() -> int:
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("driver", ["serial", "sim"])
 @pytest.mark.parametrize("app", ["cg", "amr"])
-def test_no_blocks_stay_after_a_run(
-    app: str, driver: str, fails: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_blocks_stay_after_a_run(app, driver, fails, monkeypatch):
     """Catches cycles that keep blocks: many runs in one process need the memory of all of them."""
 
     def fail(*_: Any) -> None:

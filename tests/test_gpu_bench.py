@@ -110,9 +110,7 @@ def test_parts_for_which_no_time_is_left_fail() -> None:
         ("leanmd melt, 4 M atoms", SINGLE, 2.9e9, None, False),
     ],
 )
-def test_results(
-    name: str, dtype: str, per_s: float, copied: float | None, reached: bool | None
-) -> None:
+def test_results(name, dtype, per_s, copied, reached):
     """Catches a kernel below its bar that passes, and a bar of another card's memory."""
     assert reaches(name, dtype, per_s, copied) is reached
 

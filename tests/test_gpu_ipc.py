@@ -234,9 +234,7 @@ CASES: list[tuple[Callable[[], list[Rank]], list[Sharers]]] = [
 
 
 @pytest.mark.parametrize(("ranks", "wanted"), CASES)
-def test_ranks_that_share_a_gpu_find_each_other(
-    ranks: Callable[[], list[Rank]], wanted: list[Sharers]
-) -> None:
+def test_ranks_that_share_a_gpu_find_each_other(ranks, wanted):
     """Catches messages that are lent to a rank on another GPU, and a rank that is left out."""
     assert found(ranks()) == wanted
 

@@ -189,9 +189,7 @@ PE.packed = packed
         ("--gpu-ipc off --shared-memory 1", "BINBYTES"),
     ],
 )
-def test_a_chare_migrates_with_one_buffer(
-    options: str, wanted: str, environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_chare_migrates_with_one_buffer(options, wanted, environment, tmp_path):
     """Catches arrays on a GPU that are pickled, or sent in datagrams though memory is shared.
 
     In bytes are the pickled block and its arrays; these are not, if they are in shared memory, and
@@ -305,14 +303,8 @@ ON_RANKS, ON_PES = gpu_runs.TWO_RANKS, gpu_runs.TWO_PES
     ],
 )
 def test_messages_between_processes_of_one_gpu(
-    run: gpu_runs.Run,
-    toolkit: str,
-    options: str,
-    status: int,
-    path: str,
-    environment: dict[str, str],
-    tmp_path: Path,
-) -> None:
+    run, toolkit, options, status, path, environment, tmp_path
+):
     """Catches memory that is packed again before its receiver has copied it, as hashes show.
 
     And an option without effect, and ranks that believe they share a GPU whose memory none opens.
@@ -341,13 +333,8 @@ def test_messages_between_processes_of_one_gpu(
     ],
 )
 def test_mistakes_with_memory_of_other_processes_are_seen(
-    run: gpu_runs.Run,
-    toolkit: str,
-    status: int,
-    race: str,
-    environment: dict[str, str],
-    tmp_path: Path,
-) -> None:
+    run, toolkit, status, race, environment, tmp_path
+):
     """Catches a checker that does not see a message lent, given back or released too early."""
     races = tmp_path / RACES
     races.touch()
@@ -385,9 +372,7 @@ STUDY = "study strong jacobi2d --size 9x8 --steps 2 --warmup 0 --device gpu"
         (f"{STUDY} --drivers charm --pes 2 --trials 1", ""),
     ],
 )
-def test_no_process_forks_after_it_has_opened_a_gpu(
-    words: str, given: str, environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_no_process_forks_after_it_has_opened_a_gpu(words, given, environment, tmp_path):
     """Catches a GPU that is opened too early: CUDA does not work in the forked process."""
     forks = tmp_path / "forks"
     noted = environment | {"MINIAPPS_STUB_FORKS": str(forks)}
@@ -400,9 +385,7 @@ def test_no_process_forks_after_it_has_opened_a_gpu(
 
 
 @pytest.mark.slow
-def test_a_fork_after_a_gpu_was_opened_is_noted(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_fork_after_a_gpu_was_opened_is_noted(environment, tmp_path):
     """Catches a driver that notes no fork, with which the check above could not fail."""
     forks = tmp_path / "forks"
     noted = environment | {"MINIAPPS_STUB_FORKS": str(forks)}
@@ -422,9 +405,7 @@ def test_a_run_that_does_not_fit_ends_with_a_line(environment: dict[str, str]) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("threads", "status"), [(128, 0), (2048, 1)])
-def test_launches_that_no_gpu_takes_fail(
-    threads: int, status: int, environment: dict[str, str]
-) -> None:
+def test_launches_that_no_gpu_takes_fail(threads, status, environment):
     """Catches a driver that takes any grid, and warnings of grids that are small."""
     program = (
         "import numba, numpy as np\nfrom miniapps.devices import backend as device\n"

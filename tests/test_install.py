@@ -315,9 +315,7 @@ def test_demo_and_verify_plan_nothing_under_charm():
 
 
 @pytest.mark.usefixtures("without_wheel")
-def test_verify_leaves_charm_out(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_verify_leaves_charm_out(monkeypatch, capsys):
     """Catches runs under charm that count as wrong, and a result that hides what it lacks."""
     same = {"state_hash": "same", "checks": []}
     monkeypatch.setattr(verify.batch, "solve_all", lambda specs: [same] * len(specs))
@@ -333,9 +331,7 @@ def without_mpiexec(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("without_mpiexec")
-def test_without_mpiexec_the_other_drivers_go_on(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_mpiexec_the_other_drivers_go_on(monkeypatch, capsys):
     """Catches mpi4py that counts as usable without a launcher: its first run would end them all."""
     planned = {case.driver for case in [*demo.scaling_cases(), *verify.cases((), full=True)]}
     assert planned == set(drivers.found()) - {"mpi"}

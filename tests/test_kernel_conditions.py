@@ -159,9 +159,7 @@ STENCIL3D = [
 
 @pytest.mark.long
 @pytest.mark.parametrize(("app", "cases"), [("jacobi2d", JACOBI), ("stencil3d", STENCIL3D)])
-def test_every_condition_of_stencils(
-    monkeypatch: pytest.MonkeyPatch, app: str, cases: list[Any]
-) -> None:
+def test_every_condition_of_stencils(monkeypatch, app, cases):
     """Catches a branch of a sweep that no test enters."""
     outcomes, module = of_stencil(monkeypatch, app), apps.load(app)
     axes = len(cases[0][0])

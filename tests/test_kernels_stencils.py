@@ -216,9 +216,7 @@ def test_sweep_tile_3d(sweeps: int) -> None:
 @example(own=(3, 7001), sweeps=9, grow=(1, 1, 1, 1))  # more than one strip of columns
 @example(own=(17, 6600), sweeps=2, grow=(0, 1, 1, 0))
 @example(own=(9, 12001), sweeps=1, grow=(0, 0, 0, 0))
-def test_sweep_tile_2d_seams(
-    own: tuple[int, int], sweeps: int, grow: tuple[int, int, int, int]
-) -> None:
+def test_sweep_tile_2d_seams(own, sweeps, grow):
     """Catches errors on the seams between the strips and steps into which a tile is cut."""
     check_tile("jacobi2d", own, sweeps, grow, 3)
 
@@ -231,9 +229,7 @@ def test_sweep_tile_2d_seams(
 )
 @example(own=(5, 29, 1100), sweeps=9, grow=(1, 1, 1, 1, 1, 1))  # strips of eight rows
 @example(own=(4, 37, 900), sweeps=4, grow=(0, 1, 1, 0, 0, 1))
-def test_sweep_tile_3d_seams(
-    own: tuple[int, int, int], sweeps: int, grow: tuple[int, int, int, int, int, int]
-) -> None:
+def test_sweep_tile_3d_seams(own, sweeps, grow):
     """Catches errors on the seams between the strips into which a tile is cut."""
     check_tile("stencil3d", own, sweeps, grow, 4)
 

@@ -387,9 +387,7 @@ def hashes(problem: LeanmdProblem, steps: int, grids: Sequence[Grid]) -> set[str
     st.integers(0, 8), st.integers(0, 8), st.integers(1, 9), st.integers(0, 99),
 )  # fmt: skip
 @examples(20)
-def test_any_cells_on_any_blocks(
-    cells: Grid, data: Any, low: int, high: int, rebuild: int, seed: int
-) -> None:
+def test_any_cells_on_any_blocks(cells, data, low, high, rebuild, seed):
     """Catches another bit on odd grids, with empty cells, and with lists of any age."""
     if low + high < 3:
         low, high = 3, high
@@ -769,9 +767,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("grid, parts", [((1, 1, 1), 1), ((1, 2, 1), 2), ((2, 1, 2), 3)])
-def test_forces_are_found_in_as_few_parts_as_messages_need(
-    grid: Grid, parts: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_forces_are_found_in_as_few_parts_as_messages_need(grid, parts, monkeypatch):
     """Catches a launch more per step, and clusters whose forces are found twice or not at all."""
     problem = LeanmdProblem(lattice=(8, 8, 8), cutoff=1.3, skin=0.2, rebuild=9, temperature=0.1)
     blocks = blocks_of(problem, grid)

@@ -337,9 +337,7 @@ def test_a_right_start_from_a_file(source: LeanmdProblem) -> None:
 
 
 @pytest.mark.parametrize(("mistake", "check"), [(shifted, PLACES), (turned, START), (mixed, START)])
-def test_a_wrong_start_from_a_file(
-    source: LeanmdProblem, mistake: Any, check: str, monkeypatch: MonkeyPatch
-) -> None:
+def test_a_wrong_start_from_a_file(source, mistake, check, monkeypatch):
     """Catches atoms that do not begin as the file says, also where there is no reference."""
     mistake(monkeypatch, source)
     plan = AuditPlan(16, 0, 1)

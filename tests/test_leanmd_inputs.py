@@ -203,9 +203,7 @@ def test_ids_and_velocities_may_be_missing(tmp_path: Path, kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("cubes", [(1, 1, 1), (2, 3, 1), (4, 4, 4)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_boxes_that_tile_the_domain_have_every_atom_once(
-    tmp_path: Path, kind: str, cubes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_boxes_that_tile_the_domain_have_every_atom_once(tmp_path, kind, cubes, monkeypatch):
     """Catches an atom on a face that two boxes have, or none, and a lost end of a chunk."""
     monkeypatch.setattr(tables, "CHUNK", 2)
     source = opened(written(tmp_path / "file", kind))
@@ -490,9 +488,7 @@ H5MD_CASES: list[tuple[dict[str, Any], str]] = [
     ("right", "old", "new", "line", "said"),
     [(DATA, *case) for case in LAMMPS_CASES] + [(OLD_FRAME + FRAME, *case) for case in XYZ_CASES],
 )
-def test_what_is_wrong_in_text_is_told(
-    tmp_path: Path, right: str, old: str, new: str, line: int | None, said: str
-) -> None:
+def test_what_is_wrong_in_text_is_told(tmp_path, right, old, new, line, said):
     """Catches a bad file that is taken, a wrong line, and a complaint about another thing."""
     path = tmp_path / "file"
     assert right.count(old) == 1
@@ -555,9 +551,7 @@ def two_groups(path: Path) -> None:
         (two_groups, "must have one group"),
     ],
 )
-def test_what_is_no_such_file_is_told(
-    tmp_path: Path, make: Callable[[Path], object], said: str
-) -> None:
+def test_what_is_no_such_file_is_told(tmp_path, make, said):
     """Catches a traceback, or a wait without end, for what is no file of any format."""
     make(tmp_path / "file")
     assert said in refusal(tmp_path / "file")

@@ -444,9 +444,7 @@ def check_ase(path: Path, moving: bool) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyError("pos"), IndexError(), ValueError("1_0")])
-def test_a_file_that_the_audit_cannot_read(
-    tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_the_audit_cannot_read(tmp_path, error, monkeypatch):
     """Catches a run that ends by a traceback, or is valid, if the second reader fails."""
 
     def fails(*given: Any) -> None:
@@ -458,9 +456,7 @@ def test_a_file_that_the_audit_cannot_read(
 
 
 @pytest.mark.parametrize("make", [FRAME, DATA, None], ids=["xyz", "lammps", "h5md"])
-def test_another_box_and_no_velocities_are_seen(
-    tmp_path: Path, make: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_box_and_no_velocities_are_seen(tmp_path, make, monkeypatch):
     """Catches a run in a wrong box, or with velocities that no one compares, that is valid."""
     path = tmp_path / "file"
     written(path, make) if make else write_h5md(path)

@@ -141,11 +141,7 @@ def test_goes_on_as_lammps_does(written: Written) -> None:
 
 
 @pytest.mark.parametrize("factors", [(1.0001, 1.0), (1.0, 1.0001)])
-def test_another_scale_is_found_by_the_audit(
-    written: Written,
-    factors: tuple[float, float],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_another_scale_is_found_by_the_audit(written, factors, monkeypatch):
     """Catches a wrong conversion that no reader of its own checks."""
     units, path, _ = written
     right = opened(path, ARGON).scale
@@ -209,9 +205,7 @@ def test_units_that_are_known(tmp_path: Path, text: str, argon: bool, length: fl
         (changed(STILL, HEAVY | {"0.238 3.405": "0.3 3.405"}), True, 18, "must be argon's"),
     ],
 )
-def test_units_that_are_not_known_or_others(
-    tmp_path: Path, text: str, argon: bool, line: int, said: str
-) -> None:
+def test_units_that_are_not_known_or_others(tmp_path, text, argon, line, said):
     """Catches a guess of a file's units, and another substance that is taken for argon."""
     path = tmp_path / "file"
     path.write_text(text)

@@ -134,9 +134,7 @@ def told(
 @pytest.mark.parametrize(
     ("name", "runtime"), [(name, runtime) for runtime in PROGRAMS for name in PROGRAMS[runtime]]
 )
-def test_what_is_told_is_true(
-    name: str, runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_told_is_true(name, runtime, tmp_path, monkeypatch):
     """Catches a mistake that is named because it does the same on one process, and another is made.
 
     Also for every known mistake: of two that do the same at first, the one that was made is named.

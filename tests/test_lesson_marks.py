@@ -165,9 +165,7 @@ def test_marks_so_far_stay(a_class, monkeypatch, capsys) -> None:
     assert said.count("ada") == 4 and "bob" not in said
 
 
-def test_a_submission_that_breaks_the_check_costs_no_other_marks(
-    a_class, monkeypatch, capsys
-) -> None:
+def test_a_submission_that_breaks_the_check_costs_no_other_marks(a_class, monkeypatch, capsys):
     """Catches marks of a class that are lost because the check fails on one of them."""
     right = mark.mark
 

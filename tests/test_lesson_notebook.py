@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import nbformat
 import pytest
 import support
@@ -22,9 +18,7 @@ def test_the_notebook_is_made_from_the_lessons() -> None:
 
 
 @pytest.mark.slow
-def test_a_cell_checks_a_program(
-    tmp_path: Path, execute_cells: Callable[[Any, Path], None]
-) -> None:
+def test_a_cell_checks_a_program(tmp_path, execute_cells):
     """Catches cells that do not run, or that say the same of every program."""
     book = notebook()
     setup, skeleton = (

@@ -266,9 +266,7 @@ SMALL: dict[str, dict[str, Any]] = {
         ("leanmd", "ids that left their atoms", "mixed up", 1),
     ],
 )
-def test_counts_that_are_off_by_one(
-    app: str, check: str, measure: str, place: int | None, change: int
-) -> None:
+def test_counts_that_are_off_by_one(app, check, measure, place, change):
     """Catches something too many, or too few, that passes."""
     run = run_of(app, 4, **SMALL[app])
     value = run.solved.outcome.measures[measure].value
@@ -561,9 +559,7 @@ def test_audits_compare_as_much_as_the_table_says(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("app", ["leanmd", "pic"])
-def test_references_of_particles_are_left_out_only_where_they_cost_too_much(
-    app: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_references_of_particles_are_left_out_only_where_they_cost_too_much(app, monkeypatch):
     """Catches a budget, or a cutoff, that leaves small problems without their best check."""
     if app == "leanmd":  # the cutoff is just below half of the box
         problem: Any = LeanmdProblem(lattice=(3, 3, 3), cutoff=2.5)

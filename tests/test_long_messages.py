@@ -97,9 +97,7 @@ def test_mpi_sends_long_messages_in_parts(limited: bool) -> None:
         assert done.returncode == 1 and "a count of" in done.stderr
 
 
-def test_the_file_driver_writes_and_reads_what_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_file_driver_writes_and_reads_what_is_left(tmp_path, monkeypatch):
     """Catches a message that is cut where one system call ends: Linux moves 2 GiB at most."""
     (tmp_path / launch.LOCK).touch()
     folder, write, readv = Folder(tmp_path), os.write, os.readv

@@ -72,9 +72,7 @@ GRIDS = [
 
 
 @pytest.mark.parametrize(("app", "values", "grid", "odf"), GRIDS)
-def test_faces_are_those_that_blocks_send(
-    app: str, values: dict[str, Any], grid: tuple[int, ...], odf: int
-) -> None:
+def test_faces_are_those_that_blocks_send(app, values, grid, odf):
     """Catches a wrong length of a message, or a message that no block sends."""
     layout = support.layout_of(problem_of(app, **values), grid, odf)
     problem = problem_of(app, **values)
@@ -91,9 +89,7 @@ def test_faces_are_those_that_blocks_send(
 
 
 @pytest.mark.parametrize(("app", "values", "grid", "odf"), GRIDS)
-def test_swept_cells_are_those_of_each_sweep(
-    app: str, values: dict[str, Any], grid: tuple[int, ...], odf: int
-) -> None:
+def test_swept_cells_are_those_of_each_sweep(app, values, grid, odf):
     """Catches ghosts that are swept too often, or on a side without a neighbour."""
     problem = problem_of(app, **values)
     layout = support.layout_of(problem, grid, odf)
@@ -257,9 +253,7 @@ HOSTS = {
         ("pic", {"size": 128, "particles": 5000, "time_tile": 1, "k": 0, "m": 0}, 4, 2, 2),
     ],
 )
-def test_the_formula_is_that_of_each_block(
-    app: str, values: dict[str, Any], pes: int, odf: int, per_host: int
-) -> None:
+def test_the_formula_is_that_of_each_block(app, values, pes, odf, per_host):
     """Catches a message to a wrong place, a PE that is not the slowest, and what is hidden."""
     own = dataclasses.replace(known(**HOSTS), pes_per_host=per_host)
     asked = Situation(app, problem_of(app, **values), Case("charm", pes, odf), steps=1)
@@ -288,9 +282,7 @@ def test_each_pe_pays_for_the_messages_of_its_own_blocks(boundary: str) -> None:
 
 
 @pytest.mark.parametrize(("parts", "grid"), [(4, None), (6, (2, 3))])
-def test_a_driver_with_one_pe_has_every_part_as_a_block(
-    parts: int, grid: tuple[int, ...] | None
-) -> None:
+def test_a_driver_with_one_pe_has_every_part_as_a_block(parts, grid):
     """Catches a serial run that pays for fewer or more blocks than its parts, or for PEs."""
     asked = Situation("jacobi2d", problem_of("jacobi2d"), Case("serial", parts=parts), pe_grid=grid)
     found = formula.counts(known(), asked)
@@ -325,9 +317,7 @@ def multiply_loads(monkeypatch: pytest.MonkeyPatch, app: str, by: dict[int, floa
     return asked
 
 
-def test_loads_are_taken_in_the_middle_of_equal_parts_of_the_run(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_loads_are_taken_in_the_middle_of_equal_parts_of_the_run(monkeypatch):
     """Catches loads of the warm-up, or of steps after the end."""
     asked = multiply_loads(monkeypatch, "jacobi2d", {})
     problem = problem_of("jacobi2d", size=(200, 200))
@@ -336,9 +326,7 @@ def test_loads_are_taken_in_the_middle_of_equal_parts_of_the_run(
 
 
 @pytest.mark.parametrize("step", SAMPLED)
-def test_a_load_that_differs_in_a_part_of_the_run_counts_for_that_part(
-    step: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_load_that_differs_in_a_part_of_the_run_counts_for_that_part(step, monkeypatch):
     """Catches a change that is not seen because the first and the last step are alike."""
     problem = problem_of("jacobi2d", size=(200, 200))
     asked = Situation("jacobi2d", problem, Case("serial"), 80, 10)
@@ -350,9 +338,7 @@ def test_a_load_that_differs_in_a_part_of_the_run_counts_for_that_part(
     assert more == pytest.approx(2 * compute / 8, rel=1e-9)
 
 
-def test_a_load_before_the_first_load_balancing_step_is_not_balanced(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_load_before_the_first_load_balancing_step_is_not_balanced(monkeypatch):
     """Catches balancing in the step before its first, or not in its first, when loads change."""
     own = known(**{"balancing.kept": 1e-9, "balancing.Greedy": 1e-12})
 
@@ -740,9 +726,7 @@ def test_broken_machines_are_refused_in_one_line(text: str, words: str, tmp_path
         (["measure", "--hosts", "a:2"], "--hosts a:2: must be two hosts or more"),
     ],
 )
-def test_bad_input(
-    words: list[str], said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_bad_input(words, said, monkeypatch, tmp_path):
     """Catches bad input that is no single line, or is seen after this machine was measured."""
     monkeypatch.setattr(measure, "measured", lambda *_: pytest.fail("measures this machine"))
     monkeypatch.setattr(measure, "own_file", lambda: tmp_path / "this.toml")

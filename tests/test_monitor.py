@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,9 +18,7 @@ from miniapps.workbench.run.processes import process_state
 from miniapps.workbench.run.progress_file import ProgressFile
 
 
-def test_a_run_that_steps_is_checked_seldom_and_its_end_is_seen_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_steps_is_checked_seldom_and_its_end_is_seen_at_once(tmp_path, monkeypatch):
     """Catches a monitor that takes time from PEs by frequent checks, or one that sleeps too long.
 
     The launcher ends in half a second, and the next check would be a minute later.
@@ -42,9 +39,7 @@ def test_a_run_that_steps_is_checked_seldom_and_its_end_is_seen_at_once(
 
 
 @pytest.mark.parametrize(("kills", "said"), [(0, ""), (1, "1 process"), (3, "3 processes")])
-def test_a_pe_that_the_kernel_has_killed_for_its_memory(
-    kills: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pe_that_the_kernel_has_killed_for_its_memory(kills, said, tmp_path, monkeypatch):
     """Catches "died" without the likely cause, and one that is none: kills before the run."""
     counters = tmp_path / "vmstat"
     counters.write_text("nr_free_pages 5\noom_kill 7\n")
@@ -66,9 +61,7 @@ def test_a_pe_that_the_kernel_has_killed_for_its_memory(
 
 
 @pytest.mark.parametrize("name", ["python", "python3.11", "pypy-with-a-long-name"])
-def test_a_pe_that_died_between_two_looks(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pe_that_died_between_two_looks(name, tmp_path, monkeypatch):
     """Catches a PE that is not missed, because its Python is called otherwise than expected.
 
     charmrun does not notice it either, for a minute.

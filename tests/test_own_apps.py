@@ -143,9 +143,7 @@ def test_an_app_whose_import_fails(folder: Path, what: str) -> None:
     assert support.miniapps("run", "heat", "--preset", "tiny", env=env).returncode == 0
 
 
-def test_all_apps_but_a_broken_one(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_apps_but_a_broken_one(folder, monkeypatch, capsys):
     """Catches verify, selftest and demo that end at a broken app, or count it as verified."""
     (folder / "ice").mkdir()
     (folder / "ice" / "__init__.py").write_text("1 / 0")

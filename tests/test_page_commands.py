@@ -122,9 +122,7 @@ def prepare(page: str) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_resamples")
 @pytest.mark.parametrize("page", EXECUTED)
-def test_commands_do_what_a_page_says(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_do_what_a_page_says(page, tmp_path, monkeypatch):
     """Catches a command that fails, or whose file another command of the page does not write."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tiling, "best_tile", lambda *_: 1)  # measures nothing

@@ -323,9 +323,7 @@ sys.meta_path.insert(0, Hide())
 @pytest.mark.parametrize(
     ("driver", "libraries"), [("mpi", ["mpi4py"]), ("charm", ["charm4py", "charmrun"])]
 )
-def test_missing_library_fails_the_run(
-    driver: str, libraries: list[str], tmp_path: Path, miniapps: Callable[..., Any]
-) -> None:
+def test_missing_library_fails_the_run(driver, libraries, tmp_path, miniapps):
     """Catches a run without mpi4py or charm4py that falls back to one process, hangs or raises.
 
     Since every test above asks for status 0, it fails where the library is missing.

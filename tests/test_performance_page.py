@@ -60,9 +60,7 @@ def test_a_validation_that_has_only_begun() -> None:
 
 
 @pytest.mark.parametrize("lost", ["sizes", "blocks"])
-def test_the_section_needs_not_all_of_a_benchmark(
-    lost: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_section_needs_not_all_of_a_benchmark(lost, monkeypatch):
     """Catches a benchmark whose time was up, and which then fails as its page cannot be made."""
     last, first, _ = section.loaded()
     del last[lost]

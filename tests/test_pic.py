@@ -90,9 +90,7 @@ def placed(problem: PicProblem, grid: tuple[int, int]) -> list[Any]:
 
 @pytest.mark.parametrize(("size", "particles", "distribution", "count"), PUBLISHED)
 @pytest.mark.parametrize("grid", [(1, 1), (3, 2)])
-def test_published_counts(
-    size: int, particles: int, distribution: str, count: int, grid: tuple[int, int]
-) -> None:
+def test_published_counts(size, particles, distribution, count, grid):
     """Catches another random sequence than the C program's, by as little as one particle."""
     problem = PicProblem(size, particles, distribution=Distribution.parse(distribution))
     blocks = placed(problem, grid)
@@ -336,15 +334,8 @@ removals = st.builds(
     st.sampled_from([1, "auto"]),
 )
 def test_any_problem_on_any_blocks(
-    distribution: str,
-    particles: int,
-    k: int,
-    m: int,
-    grid: tuple[int, int],
-    happening: list[Event],
-    steps: int,
-    time_tile: int | str,
-) -> None:
+    distribution, particles, k, m, grid, happening, steps, time_tile
+):
     """Catches particles that are lost, doubled or moved otherwise at the borders of blocks.
 
     With several steps per exchange: also a mesh that ends too early, and events that come late.

@@ -57,9 +57,7 @@ def test_columns_are_those_of_the_reference(distribution: str) -> None:
 
 
 @pytest.mark.parametrize(("size", "particles", "distribution", "count"), test_pic.PUBLISHED[1:])
-def test_columns_of_the_published_problems(
-    size: int, particles: int, distribution: str, count: int
-) -> None:
+def test_columns_of_the_published_problems(size, particles, distribution, count):
     """Catches a logarithm or a cosine of NumPy that places other particles than the C program."""
     problem = PicProblem(size, particles, distribution=Distribution.parse(distribution))
     start = followed.Start(problem)

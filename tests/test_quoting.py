@@ -206,9 +206,7 @@ def a_campaign(text: str) -> Campaign:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_no_text_leaves_its_place_in_an_export(
-    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_text_leaves_its_place_in_an_export(form, tmp_path, monkeypatch):
     """Catches a text that becomes code, a path, a region or a formula of an export."""
     monkeypatch.chdir(tmp_path)
     for number, text in enumerate(HOSTILE):

@@ -117,9 +117,7 @@ def test_times_of_rounds(solved: support.Solved) -> None:
         (BALANCED, [3, 4, 5], 1),
     ],
 )
-def test_load_balancing_steps_that_are_missing(
-    solved: support.Solved, own: Any, steps: list[int], missing: float | None
-) -> None:
+def test_load_balancing_steps_that_are_missing(solved, own, steps, missing):
     """Catches a run that was to be balanced and was not, or when it was not due."""
     entry = {"moved": 0, "seconds": 0.0, "paid_after": None}
     entry |= {"imbalance_before": 1.0, "imbalance_after": 1.0}
@@ -138,9 +136,7 @@ def test_pes_and_cores(solved: support.Solved, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(("cores", "many"), [((PES, 1), False), ((PES - 2, 9), True)])
-def test_pes_and_cores_of_hosts(
-    cores: tuple[int, int], many: bool, solved: support.Solved, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pes_and_cores_of_hosts(cores, many, solved, monkeypatch):
     """Catches a host with too few cores that is excused by one with many."""
     hosts = [
         {"name": name, "pes": pes, "cores": count, "memory_bytes": 1}
@@ -152,9 +148,7 @@ def test_pes_and_cores_of_hosts(
     assert found["oversubscribed"] is many
 
 
-def test_compute_of_pes_is_left_out_above_the_limit(
-    solved: support.Solved, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compute_of_pes_is_left_out_above_the_limit(solved, monkeypatch):
     """Catches a record with one number more than are allowed, and one less."""
     for most, kept in ((STEPS, True), (STEPS - 1, False)):
         monkeypatch.setattr(record, "MANY", most)
@@ -165,9 +159,7 @@ def test_compute_of_pes_is_left_out_above_the_limit(
     ("result", "said"),
     [({"steps": -1}, "record.steps"), ({"two\nlines": 1}, "a key of record")],
 )
-def test_what_an_app_may_not_put_into_a_record(
-    solved: support.Solved, result: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_an_app_may_not_put_into_a_record(solved, result, said, monkeypatch):
     """Catches a record that no reader understands, or that does what a terminal is told to."""
     monkeypatch.setattr(type(solved.problem), "results", lambda *_: result)
     with pytest.raises(InputError, match=said):
@@ -273,9 +265,7 @@ SUMMARIES: list[tuple[dict[str, Any], set[str], set[str]]] = [  # changes; lines
 
 
 @pytest.mark.parametrize(("more", "said", "unsaid"), SUMMARIES)
-def test_summary(
-    more: dict[str, Any], said: set[str], unsaid: set[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_summary(more, said, unsaid, monkeypatch):
     """Catches a line that is missing, or said of another run, or its number in another unit."""
     lines = summed_up(more, monkeypatch)
     assert said <= {line.strip() for line in lines}

@@ -405,9 +405,7 @@ def test_the_best_choice_and_its_margin() -> None:
 
 
 @pytest.mark.long
-def test_a_balancer_that_does_nothing_is_not_recommended(
-    traced: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_balancer_that_does_nothing_is_not_recommended(traced, capsys):
     """Catches advice to balance where that is as fast as nothing, and a period beyond the run."""
     for lb_steps in (0, 5):
         idle = row([1.0], "Greedy", odf=1, moved=0, lb_steps=lb_steps)
@@ -507,9 +505,9 @@ def test_the_command(traced: Any, tmp_path: Path, capsys: pytest.CaptureFixture[
     ],
 )
 def test_bad_input(
-    traced: Any, words: str, said: str, capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-) -> None:  # fmt: skip
+    traced, words, said, capsys,
+    monkeypatch, tmp_path
+):  # fmt: skip
     """Catches an option that is wrong without one line that says so."""
     monkeypatch.chdir(tmp_path)
     Path("costs.json").write_text('{"messages": 1}')

@@ -243,9 +243,7 @@ TWO_LINES = {"fast": FAST, "slow": SLOW}
         (1.0, "difference", (2.5, 2.0, 3.0), OPEN),
     ],
 )
-def test_a_result_follows_from_the_interval(
-    published: Any, take: str, value: tuple[float, float, float], word: str
-) -> None:
+def test_a_result_follows_from_the_interval(published, take, value, word):
     """Catches a result by the mean alone, a ratio near 1 that always holds, and one trial."""
     limits = predicates.agreeing(published, claim_of(take=take))
     assert limits is not None
@@ -283,9 +281,7 @@ def test_ranges_of_a_published_range() -> None:
          "the interval is on both sides of a limit"),
     ],
 )  # fmt: skip
-def test_whether_a_claim_holds(
-    given: dict[str, Any], word: str, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whether_a_claim_holds(given, word, reason, monkeypatch):
     """Catches a claim that is told where it cannot be, or of other sizes, and no reason."""
     monkeypatch.setattr(statistics, "_bca", between_trials)
     found = predicates.outcome(claim_of(**given), TWO_LINES)
@@ -328,9 +324,7 @@ def test_a_busy_machine_tells_nothing(busy: int, word: str) -> None:
         ({"take": "efficiency"}, {64: (2.61 / 7.01 / 8, 2.6 / 7.02 / 8, 2.62 / 7.0 / 8)}),
     ],
 )
-def test_what_is_measured_of_a_claim(
-    given: dict[str, Any], values: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_measured_of_a_claim(given, values, monkeypatch):
     """Catches another base or size, a ratio upside down, and trials that are not paired."""
     monkeypatch.setattr(statistics, "_bca", between_trials)
     found = predicates.outcome(claim_of(**given), TWO_LINES)
@@ -727,9 +721,7 @@ needs-pes = 64
         (["espm2-fig7", "--", "-v"], "-- -v: a study passes no options to launchers"),
     ],
 )
-def test_a_wrong_command_is_one_line(
-    words: list[str], line: str, refused: Any, monkeypatch: Any, tmp_path: Path
-) -> None:
+def test_a_wrong_command_is_one_line(words, line, refused, monkeypatch, tmp_path):
     """Catches bad input that launches something, and a run on more PEs than there are cores."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")

@@ -82,9 +82,7 @@ def hooks(random: Random, folder: Path, steps: int, pes: int) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.launch
 @pytest.mark.parametrize("driver", CASES)
-def test_pes_die_at_random_moments(
-    driver: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked: None
-) -> None:
+def test_pes_die_at_random_moments(driver, tmp_path, monkeypatch, forked):
     """Catches a run that ends with a PE, takes up a state that is not its own, or counts wrong."""
     for name, seconds in {"GRACE_S": 0.2, "CHECK_S": 0.01}.items():
         monkeypatch.setattr(monitor, name, seconds)
@@ -193,9 +191,7 @@ def test_the_last_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     ]
 
 
-def test_the_time_limit_is_that_of_all_launches(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_limit_is_that_of_all_launches(tmp_path, monkeypatch):
     """Catches PEs that begin a new limit, and a checkpoint that keeps what was left of one."""
     clock = iter([0.0, 0.0, 70.0, 70.0, 99.0, 99.0])
     monkeypatch.setattr(restarts, "monotonic", lambda: next(clock))

@@ -92,9 +92,7 @@ OPTIONS: dict[str, st.SearchStrategy[Any]] = {
 @pytest.mark.slow
 @few
 @given(options=st.fixed_dictionaries({}, optional=OPTIONS), quick=st.booleans())
-def test_a_study_of_a_file_is_that_of_the_command_line(
-    tmp_path_factory: pytest.TempPathFactory, options: dict[str, Any], quick: bool
-) -> None:
+def test_a_study_of_a_file_is_that_of_the_command_line(tmp_path_factory, options, quick):
     """Catches a list or number that TOML writes in another way, and [quick] without effect."""
     path = tmp_path_factory.mktemp("study") / "study.toml"
     lines = [f"{key} = {json.dumps(value)}\n" for key, value in options.items()]
@@ -159,9 +157,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     holds=st.dictionaries(EVENTS, EVENTS, max_size=4),
     moves=st.dictionaries(st.tuples(NUMBERS, PLACES), NUMBERS, max_size=3),
 )
-def test_a_schedule_is_read_as_it_was_written(
-    tmp_path_factory: pytest.TempPathFactory, holds: Any, moves: Any
-) -> None:
+def test_a_schedule_is_read_as_it_was_written(tmp_path_factory, holds, moves):
     """Catches an event of one kind that is read as another, or not at all."""
     path: Path = tmp_path_factory.mktemp("schedule") / "schedule.json"
     schedule = Schedule(holds, moves)

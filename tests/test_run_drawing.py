@@ -273,9 +273,7 @@ BLOCKS, HOMES, MOVES = "load of each block", "PE of each block", "migrations: 1"
         ([0, 1], MOVED, [BLOCKS, HOMES, MOVES]),
     ],
 )
-def test_panels_of_a_run(
-    pes: list[int], lb: Any, titles: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_panels_of_a_run(pes, lb, titles, monkeypatch):
     """Catches an empty panel, one that is left out, and places of blocks where moves belong."""
     run = run_of(np.ones((2, 3)), np.repeat(pes, 3), lb=lb)
     monkeypatch.setattr(plots, "opened", opened)
@@ -413,9 +411,7 @@ def test_many_steps_are_drawn_in_periods(monkeypatch: pytest.MonkeyPatch) -> Non
         ([20], [0], 4, (6, 44), 1.1),
     ],
 )
-def test_bars_of_migrations(
-    steps: list[int], moved: list[int], width: float, ends: tuple[float, float], top: float
-) -> None:
+def test_bars_of_migrations(steps, moved, width, ends, top):
     """Catches bars over each other, one that is cut off, and an axis of another run."""
     lb = [{"step": step, "moved": count} for step, count in zip(steps, moved, strict=True)]
     run = replace(run_of([[1, 1]], lb=lb), rounds=np.array([[6, 4], [9, 35]]))

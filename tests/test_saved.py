@@ -208,9 +208,7 @@ def test_what_a_run_says_of_itself() -> None:
         (range(3), 3, [1], 1, [(0, 1)]),
     ],
 )
-def test_periods(
-    starts: Any, end: int, lb_steps: Any, most: int, periods: list[tuple[int, int]]
-) -> None:
+def test_periods(starts, end, lb_steps, most, periods):
     """Catches periods of very different lengths, or fewer than there is room for."""
     assert periods_of_steps(starts, end, lb_steps, most) == periods
 

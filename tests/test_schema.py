@@ -37,9 +37,7 @@ def test_an_old_output_file_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_resamples")
-def test_an_old_campaign_is_read_and_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_old_campaign_is_read_and_reported(tmp_path, monkeypatch):
     """Catches an old campaign whose records, or whose commands, keep their old names."""
     monkeypatch.setattr(report, "FORMATS", ("svg",))  # what the page has of a figure
     campaign = Campaign.read(CAMPAIGN)

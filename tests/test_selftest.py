@@ -79,9 +79,7 @@ SLOW, STUCK = (
 
 
 @pytest.mark.parametrize("acted", [False, True])
-def test_a_run_that_runs_out_of_time_is_made_again(
-    acted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_runs_out_of_time_is_made_again(acted, tmp_path, monkeypatch, capsys):
     """Catches a slow machine that counts as a check, or ends the selftest; a deadlock is one."""
     trial = trials_of("jacobi2d", "mpi", tmp_path)["messages: lost"]
     asked: list[tuple[Trial, trials.Scale]] = []
@@ -118,9 +116,7 @@ def broken(right):
 """
 
 
-def test_a_fault_that_does_not_fit_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fault_that_does_not_fit_is_refused(tmp_path, monkeypatch, capsys):
     """Catches a mistake in a fault that counts as caught, though no check has seen anything."""
     (tmp_path / "broken_faults.py").write_text(BROKEN)
     monkeypatch.syspath_prepend(tmp_path)
@@ -160,9 +156,7 @@ def test_one_is_no_plural() -> None:
     assert command.summary(2, 3, 0) == "2 faults act in 3 trials; 0 of these survive"
 
 
-def test_checks_that_are_gone_let_faults_survive(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_checks_that_are_gone_let_faults_survive(tmp_path, monkeypatch):
     """Catches a selftest that counts every fault as caught: here no check exists."""
     monkeypatch.setattr(apps.load("jacobi2d"), "validate", lambda *arguments: [])
     mine = trials_of("jacobi2d", "serial", tmp_path)
@@ -383,9 +377,7 @@ def test_a_forked_pe_ends_with_its_stub(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_pe_that_fails_removes_its_shared_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pe_that_fails_removes_its_shared_memory(tmp_path, monkeypatch):
     """A forked PE may fail before the monitor has looked at its files."""
     monkeypatch.setattr(HostProcesses, "find_shared", lambda self, pids: None)
     trial = trials_of("jacobi2d", "mpi", tmp_path)["mpi: ranks of different runs"]

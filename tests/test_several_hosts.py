@@ -92,9 +92,7 @@ def test_a_run_on_two_hosts(driver: str, hosts: virtual_hosts.VirtualHosts) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("named", ["a,b:2", "a,b,c"])
 @pytest.mark.parametrize("driver", ["mpi", "charm", "file"])
-def test_every_app_has_the_same_bits(
-    driver: str, named: str, hosts: virtual_hosts.VirtualHosts
-) -> None:
+def test_every_app_has_the_same_bits(driver, named, hosts):
     """Mistake: blocks of hosts that are mistaken for blocks of one."""
     options = " ".join(where(hosts, driver, named))
     runs = [f"run {app} --preset tiny {options}" for app in APPS]
@@ -124,9 +122,7 @@ def test_open_mpi_on_two_hosts(hosts: virtual_hosts.VirtualHosts) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("driver", ["mpi", "charm"])
-def test_messages_between_hosts_are_measured(
-    driver: str, hosts: virtual_hosts.VirtualHosts
-) -> None:
+def test_messages_between_hosts_are_measured(driver, hosts):
     """Mistake: a benchmark whose ranks are all on the first host."""
     words = ["comm", "latency", "-m", "8:16", "-i", "100", "--driver", driver, "--json", "-"]
     done = done_on(hosts, "a", *words, "--hosts", "b,c")
@@ -212,9 +208,7 @@ class Running:
 @pytest.mark.parametrize("driver", ["mpi", "charm", "file"])
 @pytest.mark.parametrize("signal", ["KILL", "STOP"])
 @pytest.mark.slow
-def test_a_pe_on_another_host_that_dies_or_stops(
-    driver: str, signal: str, hosts: virtual_hosts.VirtualHosts, own_app: dict[str, str]
-) -> None:
+def test_a_pe_on_another_host_that_dies_or_stops(driver, signal, hosts, own_app):
     """Mistake: a run that waits for ever, a line without the host, or processes that stay."""
     run = Running(hosts, driver, own_app)
     pid = run.pe("b")
@@ -228,9 +222,7 @@ def test_a_pe_on_another_host_that_dies_or_stops(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("driver", ["mpi", "charm", "file"])
-def test_a_pe_on_another_host_that_hangs(
-    driver: str, hosts: virtual_hosts.VirtualHosts, own_app: dict[str, str]
-) -> None:
+def test_a_pe_on_another_host_that_hangs(driver, hosts, own_app):
     """Mistake: a run that never ends, or a line that does not say where it hangs."""
     words = ["run", "hang", "--preset", "tiny", *where(hosts, driver, "a,b"), "--stall", "5"]
     done = done_on(hosts, "a", *words, "--courant", HANGS, **own_app)
@@ -240,9 +232,7 @@ def test_a_pe_on_another_host_that_hangs(
 
 
 @pytest.mark.slow
-def test_an_error_on_another_host(
-    hosts: virtual_hosts.VirtualHosts, own_app: dict[str, str]
-) -> None:
+def test_an_error_on_another_host(hosts, own_app):
     """Mistake: an error that only the other host knows."""
     words = ["run", "hang", "--preset", "tiny", "--courant", FAILS, "--driver", "mpi"]
     done = done_on(hosts, "a", *words, "--hosts", "b", "-n", "1", **own_app)
@@ -251,9 +241,7 @@ def test_an_error_on_another_host(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("driver", ["mpi", "charm", "file"])
-def test_a_host_that_is_cut_off(
-    driver: str, hosts: virtual_hosts.VirtualHosts, own_app: dict[str, str]
-) -> None:
+def test_a_host_that_is_cut_off(driver, hosts, own_app):
     """Mistake: a run that waits for a host for ever, or PEs there that stay."""
     run = Running(hosts, driver, own_app, "--courant", WAITS)
     hosts.cut_off("b")
@@ -268,9 +256,7 @@ def test_a_host_that_is_cut_off(
 @pytest.mark.slow
 @pytest.mark.parametrize("driver", ["mpi", "charm", "file"])
 @pytest.mark.parametrize("killed", ["bin/miniapps run", "host_watcher"])
-def test_a_launching_process_or_a_watcher_that_is_killed(
-    driver: str, killed: str, hosts: virtual_hosts.VirtualHosts, own_app: dict[str, str]
-) -> None:
+def test_a_launching_process_or_a_watcher_that_is_killed(driver, killed, hosts, own_app):
     """Mistake: processes on other hosts that outlive the run."""
     run = Running(hosts, driver, own_app)
     on = "a" if "run" in killed else "b"
@@ -282,9 +268,7 @@ def test_a_launching_process_or_a_watcher_that_is_killed(
 
 
 @pytest.mark.slow
-def test_a_run_continues_on_its_hosts_after_a_death(
-    hosts: virtual_hosts.VirtualHosts, own_app: dict[str, str]
-) -> None:
+def test_a_run_continues_on_its_hosts_after_a_death(hosts, own_app):
     """Mistake: a restart that forgets the hosts, or a checkpoint that only one of them sees.
 
     The blocks wait in step 9 until a PE has been killed.

@@ -145,9 +145,7 @@ def test_a_slot_that_was_used_too_early_is_noticed(pool: Pool, view: PoolView) -
         view.open(lent(pool, mine))
 
 
-def test_short_messages_and_a_full_pool_are_left_to_the_driver(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_short_messages_and_a_full_pool_are_left_to_the_driver(monkeypatch):
     """Catches a pool that gives what it does not have: no slot, or no byte for a reader."""
     monkeypatch.setattr(shared_memory, "CAPACITY", 6 * shared_memory.PAGE)
     pool = Pool(0, LEAST)
@@ -257,9 +255,7 @@ def run_with_pool(tmp_path: Path) -> Callable[..., tuple[dict[str, Any], set[str
     ],
     ids=["all", "full", "no slot", "off", "migrating"],
 )
-def test_results_do_not_depend_on_the_path(
-    run_with_pool: Any, capacity: int, options: tuple[str, ...], expected: set[str] | None
-) -> None:
+def test_results_do_not_depend_on_the_path(run_with_pool, capacity, options, expected):
     """Catches a message that is lost, changed or overwritten on one of the two ways.
 
     `rules` sends arrays of every length and type, and writes to what it receives.

@@ -51,9 +51,7 @@ def test_cells_of_a_side() -> None:
 
 @pytest.mark.parametrize("chunk", [1, 4, 100])
 @pytest.mark.parametrize("shape", [(5,), (5, 3), (5, 3, 2)])
-def test_fields_that_are_read_in_parts(
-    chunk: int, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fields_that_are_read_in_parts(chunk, shape, monkeypatch):
     """Catches a part that is left out, or put elsewhere."""
     monkeypatch.setattr(thumbnails, "CHUNK", chunk)
     field = np.arange(np.prod(shape) * 1.0).reshape(shape)
@@ -158,14 +156,7 @@ def test_what_thumbnails_show(made: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("chunk", [1, 7, 100])
-def test_image_of_a_field(
-    shape: tuple[int, ...],
-    ends: list[int],
-    spacing: list[float],
-    chunk: int,
-    made: Any,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_image_of_a_field(shape, ends, spacing, chunk, made, monkeypatch):
     """Catches axes that are exchanged, cells of another size, planes that are left out."""
     monkeypatch.setattr(paraview, "CHUNK", chunk)
     fields = {name: np.random.default_rng(1).random(shape) for name in ("u", "w")}
@@ -270,9 +261,7 @@ def test_a_field_in_a_checkpoint(made: Any) -> None:
         paraview._write_saved(made.create_group("wrong"), field, wrong)
 
 
-def test_a_checkpoint_is_read_elsewhere_first_and_verified(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_is_read_elsewhere_first_and_verified(tmp_path, monkeypatch):
     """Catches a file that is shown whatever its hashes say, or that this process reads first."""
     path, seen = tmp_path / "c.h5", list[Any]()
     with h5py.File(path, "w") as file:

@@ -102,9 +102,7 @@ def resumed_pes(folder: Path) -> list[Path]:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("driver", "count"), [("mpi", 3), ("charm", 2)])
-def test_a_run_that_is_stopped_continues(
-    driver: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_is_stopped_continues(driver, count, tmp_path, monkeypatch):
     """Mistake: a run that begins again, or whose times are those of its last part.
 
     It is stopped by the time of its job, and where signals reach it, by one.

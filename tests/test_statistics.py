@@ -296,9 +296,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("fit", "law", "truth", "on_four"), CASES)
-def test_fit_finds_the_law_without_noise(
-    fit: Callable[..., laws.Fit], law: Any, truth: dict[str, float], on_four: float
-) -> None:
+def test_fit_finds_the_law_without_noise(fit, law, truth, on_four):
     """Catches a wrong formula, p in place of p - 1, and a law of another kind of scaling."""
     for unit in (1.0, 1e-7):  # microseconds must not be lost in a tolerance
         found = fit(PES, law(PES) * unit)
@@ -314,9 +312,7 @@ def test_fit_finds_the_law_without_noise(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("fit", "law", "truth", "on_four"), CASES)
-def test_fit_finds_the_law_in_noise(
-    fit: Callable[..., laws.Fit], law: Any, truth: dict[str, float], on_four: float
-) -> None:
+def test_fit_finds_the_law_in_noise(fit, law, truth, on_four):
     """Catches intervals that miss the truth, or are as wide as anything."""
     times = noisy(law(PES))
     found = fit(PES, times)

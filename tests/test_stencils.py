@@ -74,9 +74,7 @@ def loops(problem: Any, steps: int) -> np.ndarray:
 @pytest.mark.parametrize("initial", grid.INITIALS)
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize(("app", "size"), [("jacobi2d", (7, 5)), ("stencil3d", (5, 4, 3))])
-def test_reference_is_the_definition(
-    app: str, size: tuple[int, ...], boundary: str, initial: str
-) -> None:
+def test_reference_is_the_definition(app, size, boundary, initial):
     """Catches an error that kernels and reference have in common: order, boundary, factor."""
     problem = problem_of(app, size=size, boundary=boundary, initial=initial)
     for steps in (0, 1, 4):
@@ -440,9 +438,7 @@ def test_published_sizes() -> None:
         ("echo", (7, 5), 6, (21, 10)),
     ],
 )
-def test_weak_scaling_keeps_the_work_per_pe(
-    app: str, size: tuple[int, ...], pes: int, grown: tuple[int, ...]
-) -> None:
+def test_weak_scaling_keeps_the_work_per_pe(app, size, pes, grown):
     """Catches a weak scaling whose work per PE changes, or that grows along y first."""
     one = apps.load(app).Problem(size=size)
     many = one.weak(pes)
@@ -495,9 +491,7 @@ def test_right_programs_pass(app: str, tile: int, boundary: str, initial: str) -
 @pytest.mark.parametrize(
     ("app", "fault", "tile"), wrong_runs(), ids=lambda v: getattr(v, "name", None)
 )
-def test_wrong_programs_fail(
-    app: str, fault: Fault, tile: int, boundary: str, initial: str
-) -> None:
+def test_wrong_programs_fail(app, fault, tile, boundary, initial):
     """Catches a validation that cannot fail, with and without the reference.
 
     Large problems are not solved again; what is seen there are the modes and bounds. They see every
@@ -598,9 +592,7 @@ def test_two_cells_exchanged_in_a_large_grid() -> None:
 @pytest.mark.parametrize("steps", [2, 8, 100, 10_000])
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize("app", APPS)
-def test_the_finest_mode_is_still_there_after_all_steps(
-    app: str, boundary: str, steps: int
-) -> None:
+def test_the_finest_mode_is_still_there_after_all_steps(app, boundary, steps):
     """Catches a mode that has decayed, and so cannot fail, or one that is smoother than it need."""
     size = (4096, 3000, 3500)[: apps.load(app).Problem.axes]
     problem = problem_of(app, size=size, boundary=boundary)
@@ -608,9 +600,7 @@ def test_the_finest_mode_is_still_there_after_all_steps(
     assert 0.2 < left < 0.45
 
 
-def test_reference_is_left_out_only_where_it_costs_too_much(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_reference_is_left_out_only_where_it_costs_too_much(monkeypatch):
     """Catches a budget that leaves the small problems of the tests without their best check."""
     problem = problem_of("jacobi2d")
     for steps, there in ((3, True), (4, False)):

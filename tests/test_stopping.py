@@ -59,9 +59,7 @@ def signalled_after(rounds: int) -> Callable[[ProgressFile], bool]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("often")
 @pytest.mark.parametrize("name", RUNS)
-def test_stopped_anywhere_as_if_never_stopped(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stopped_anywhere_as_if_never_stopped(name, tmp_path, monkeypatch):
     """Catches a stop between a block's round and others', and results without the whole run."""
     words, file, random = RUNS[name].split(), tmp_path / "c.h5", Random(f"stop {name}")
     words = [*words, *(["--time-tile", TILED[name]] if name in TILED else [])]
@@ -184,9 +182,7 @@ def test_outputs_that_cannot_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(("every", "said"), [(2, ""), (3, "--trajectory 2"), (0, "--trajectory 2")])
-def test_frames_of_another_interval_are_not_mixed(
-    every: int, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_frames_of_another_interval_are_not_mixed(every, said, monkeypatch):
     """Catches a trajectory whose frames are 2 steps apart at first, and 3 after it was resumed."""
     before = {"problem": {"trajectory": 2}, "snapshot_every": 0, "hash_every": 0}
     before |= {"steps": 4, "warmup": 0, "resumed": []}
@@ -212,9 +208,7 @@ def frames(path: Path) -> dict[int, bytes]:
 
 
 @pytest.mark.usefixtures("often")
-def test_a_tolerance_that_is_met_is_no_stop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tolerance_that_is_met_is_no_stop(tmp_path, monkeypatch):
     """Catches a run that is done, but asks to be continued, which is refused."""
     words = "jacobi2d --size 11x8 --tolerance 10 --check-every 2 --steps 90 --warmup 0".split()
     whole = record("run", *words)
@@ -231,9 +225,7 @@ def mine(*_: object) -> None:
 @pytest.mark.usefixtures("often")
 @pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
 @pytest.mark.parametrize("times", [1, 2])
-def test_signals(
-    number: signal.Signals, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_signals(number, times, tmp_path, monkeypatch):
     """Catches a signal that ends the run at once, a second one that does not, and lost handlers."""
     before, usual = signal.signal(signal.SIGUSR1, mine), ProgressFile.heartbeat
 

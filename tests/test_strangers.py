@@ -115,9 +115,7 @@ ENDS: dict[str, tuple[Callable[[], object], str]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ENDS)
-def test_a_file_that_ends_the_library(
-    tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_ends_the_library(tmp_path, what, monkeypatch):
     """Catches a damaged file that takes this process, all its memory or all its time with it."""
     (tmp_path / "file").write_text("damaged")
     monkeypatch.setattr(hdf5, "SPARE_S", 0.6 if what == "a wait" else 20.0)
@@ -132,9 +130,7 @@ SAVED = ROOT / "tests/data/schema-1.h5"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["plot", "run leanmd --input", "study report", f"diff {SAVED}"])
-def test_a_real_file_that_ends_the_library(
-    tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_real_file_that_ends_the_library(tmp_path, command, monkeypatch):
     """Catches a file with one wrong byte, found by fuzzing, in which libhdf5 loops for ever."""
     monkeypatch.setattr(hdf5, "SPARE_CORE_S", 0.5)
     path = tmp_path / "run.h5"
@@ -242,9 +238,7 @@ def test_fuzzing_finds_failures(what: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("status", [1, 3])
-def test_fuzzing_sees_the_status_that_a_command_returns(
-    status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fuzzing_sees_the_status_that_a_command_returns(status, tmp_path, monkeypatch):
     """Catches an unexpected exception, which the command line turns into status 3, as accepted."""
     monkeypatch.syspath_prepend(ROOT / "tests/fuzz")
     targets = importlib.import_module("targets")
@@ -257,9 +251,7 @@ def test_fuzzing_sees_the_status_that_a_command_returns(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "inputs"), [("export", 8), ("trajectory", 8)])
-def test_hostile_files_are_exported_as_data(
-    kind: str, inputs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hostile_files_are_exported_as_data(kind, inputs, tmp_path, monkeypatch):
     """Catches a text that an export obeys, or data of another file, by the programs that read it.
 
     Also an export that refuses everything.
@@ -429,9 +421,7 @@ def test_a_changed_run_is_not_counted(tmp_path: Path, what: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_report_says_that_a_run_is_not_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_report_says_that_a_run_is_not_counted(tmp_path, capsys):
     """Catches a run that is left out without a word, and a report that ends with status 0."""
     path = tmp_path / "campaign.jsonl"
     text = CAMPAIGN.read_text()

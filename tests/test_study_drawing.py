@@ -184,9 +184,7 @@ FAST = ("mpi", 1, [8.0]), ("mpi", 2, [2.0])  # four times as fast on two PEs
 @pytest.mark.parametrize(
     ("given", "weak", "low", "high"), [(SLOW, False, 2, 8), (SLOW, True, 6, 8), (FAST, False, 2, 8)]
 )
-def test_limits_of_step_times(
-    given: tuple[Given, ...], weak: bool, low: float, high: float
-) -> None:
+def test_limits_of_step_times(given, weak, low, high):
     """Catches an axis that cuts off the ideal."""
     figure = figures.step_time_figure(results(*given), weak)
     assert axes_of(figure).get_ylim() == pytest.approx((low / 1.25, high * 1.25))

@@ -533,9 +533,7 @@ def test_nothing_to_scale_is_not_drawn() -> None:
 
 
 @pytest.mark.slow
-def test_same_campaign_same_files(
-    strong: Canned, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_same_campaign_same_files(strong, tmp_path, capsys):
     """Catches dates and random ids, a figure that is not written, numbers that are not printed."""
     written = []
     for folder in (tmp_path / "first", tmp_path / "second"):
@@ -581,9 +579,7 @@ def test_figures_of_the_page(strong: Canned, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_figures")
-def test_dropped_run_fails_the_study(
-    strong: Canned, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_dropped_run_fails_the_study(strong, tmp_path, capsys):
     """Catches a dropped run that is not said, and one made since that still is."""
     strong.drop(2, 0, "was made since")  # trial 0 of point 2 has a run
     path = strong.write(tmp_path / "my.jsonl")
@@ -749,9 +745,7 @@ def _check_figures(page: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("only_svg")
-def test_page_of_every_kind(
-    balancing: Canned, granularity: Canned, tmp_path: Path, browser_page: Show
-) -> None:
+def test_page_of_every_kind(balancing, granularity, tmp_path, browser_page):
     """Catches a kind of study whose page lacks its own figure, table or explanation."""
     wanted = (
         (balancing, "gain", "Gain of load balancing", "Gain, ideal gain, fraction achieved"),
@@ -771,9 +765,7 @@ def test_page_of_every_kind(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_figures")
-def test_a_noisy_machine_is_announced_once(
-    strong: Canned, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_noisy_machine_is_announced_once(strong, tmp_path, capsys):
     """Catches a study whose noise varied by 170 %, and all is well; a banner in every table.
 
     And points that other programs disturbed, but are only "valid".

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,9 +43,7 @@ def policy(**values: Any) -> Policy:
         ({}, 1.0 + noise.NOISY * 1.25, 0.0, "disturbed: a fixed piece of work took"),
     ],
 )
-def test_what_disturbs_a_run(
-    more: dict[str, float], after_s: float, most: float, said: str | None
-) -> None:
+def test_what_disturbs_a_run(more, after_s, most, said):
     """Catches a limit that is another one, and work that is compared with another sample."""
     record = {"oversubscribed": False, "disturbance": QUIET | more}
     found = runner._disturbance(NOISE, record, after_s, most)
@@ -63,9 +60,7 @@ def test_what_disturbs_a_run(
         ([9.0] * 99, LIMIT, 60, 1),  # 120 s
     ],
 )
-def test_waiting_for_a_quiet_machine(
-    samples: list[float], most: float, waits: int, lines: int, capsys: Any, monkeypatch: Any
-) -> None:
+def test_waiting_for_a_quiet_machine(samples, most, waits, lines, capsys, monkeypatch):
     """Catches a wait without end, for nothing, or without a word, and one word per sample."""
     now, slept = [50.0], []
     left = iter(samples)
@@ -125,9 +120,7 @@ class Subject:
         ),
     ],
 )
-def test_what_is_left_to_do(
-    values: dict[str, Any], done: list[Any], trials: list[int], left: list[int]
-) -> None:
+def test_what_is_left_to_do(values, done, trials, left):
     """Catches a run that is made twice or not at all, and a number of runs that is another one."""
     made = [*runner._todo(Subject(), policy(**values), campaign(points=3, done=done))]
     assert [trial for trial, _, _ in made] == trials
@@ -190,9 +183,7 @@ def test_a_run_is_shown_in_milliseconds() -> None:
 
 
 @pytest.mark.parametrize(("noise_allowed", "waited"), [(None, []), (0.25, [0.25])])
-def test_one_run(
-    noise_allowed: float | None, waited: list[float], monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_one_run(noise_allowed, waited, monkeypatch, capsys):
     """Catches a run on a busy machine, a time that includes the wait, and a line without a unit."""
     added: list[Any] = []
     writer = SimpleNamespace(
@@ -217,9 +208,7 @@ def test_one_run(
     assert capsys.readouterr().err == "trial 3, mpi: 250 ms per step\n"
 
 
-def test_an_interrupted_study_says_how_to_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_study_says_how_to_go_on(tmp_path, monkeypatch):
     """Catches an interrupt without a word, and a lock that has no folder or stays."""
     monkeypatch.setattr(runner, "cache_folder", lambda: tmp_path / "new" / "folder")
     path, begun = tmp_path / "c.jsonl", []

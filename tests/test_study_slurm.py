@@ -133,9 +133,7 @@ def test_a_job_whose_time_ends(number: signal.Signals, completed: bool, tmp_path
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_the_jobs_run_and_what_comes_back_is_the_study(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_jobs_run_and_what_comes_back_is_the_study(tmp_path, capsys):
     """Mistake: scripts that were never run; PEs that end with the shell that started them."""
     folder, path = tmp_path / "jobs", tmp_path / "campaign.jsonl"
     used = skips.expected("serial", "file", "mpi", "charm")
@@ -173,9 +171,7 @@ def test_the_jobs_run_and_what_comes_back_is_the_study(
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_a_run_that_failed_is_said_and_made_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_failed_is_said_and_made_again(tmp_path, capsys):
     """Mistake: a job that dies without a trace, or a study that is stuck with its failures."""
     folder, path = tmp_path / "jobs", tmp_path / "campaign.jsonl"
     jobs(folder, pes=(1,), drivers=("serial", "mpi"))
@@ -374,9 +370,7 @@ def test_options_that_are_none_are_refused(tmp_path: Path, option: str) -> None:
         jobs(tmp_path, extra=(option,))
 
 
-def test_submitting_without_slurm_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_submitting_without_slurm_is_refused(tmp_path, monkeypatch):
     """Mistake: a traceback where there is no cluster."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="no sbatch found"):

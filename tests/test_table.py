@@ -187,9 +187,7 @@ def test_diff(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-def test_verify_and_demo(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_verify_and_demo(monkeypatch, capsys):
     """Catches their tables, with all drivers, or with a failure, that are too wide."""
     right = {"state_hash": "0" * 64, "checks": [], "valid": True, "wall_s": 1.0, "steps": 3}
     right |= {"imbalance": 1.5}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +47,7 @@ def state_after(app: str, problem: Any, steps: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
-def test_thumbnails_of_a_field(
-    configuration: str, run_record: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_thumbnails_of_a_field(configuration, run_record, tmp_path):
     """Catches a block that is left out or added twice, cells behind another pixel, a wrong step."""
     words = f"{FIELD} {CONFIGURATIONS[configuration]} --snapshot-every 4"
     run_record(*words.split(), "--output", tmp_path / "run.h5")

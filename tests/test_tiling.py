@@ -53,9 +53,7 @@ def test_measured_once(cache: Path, measured: list[tuple[int, ...]]) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
-def test_limit_of_one_run_is_not_kept(
-    cache: Path, measured: list[tuple[int, ...]], limit: int
-) -> None:
+def test_limit_of_one_run_is_not_kept(cache, measured, limit):
     """Catches a tile that is small for ever because the first run allowed no more."""
     assert best(limit=limit) == min(limit, 2)
     assert best(limit=100) == 2
@@ -70,9 +68,7 @@ def test_broken_cache(cache: Path, measured: list[tuple[int, ...]], content: str
 
 
 @pytest.mark.parametrize("tile", [True, 3, -1, "2", None, [2], 2.0, 1 << 70])
-def test_stored_tile_that_is_none(
-    cache: Path, measured: list[tuple[int, ...]], tile: object
-) -> None:
+def test_stored_tile_that_is_none(cache, measured, tile):
     """Catches true taken for 1, and any other value that a hand put into the file."""
     best()
     (key,) = json.loads(cache.read_text())
@@ -81,9 +77,7 @@ def test_stored_tile_that_is_none(
     assert json.loads(cache.read_text()) == {key: 2}
 
 
-def test_cache_that_cannot_be_written(
-    tmp_path: Path, measured: list[tuple[int, ...]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cache_that_cannot_be_written(tmp_path, measured, monkeypatch):
     """Catches a run that fails because the home folder is read-only."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
@@ -141,17 +135,13 @@ def test_swept_cells_count_the_ghosts() -> None:
     assert tiling.swept_cells((10, 20), [True, False], 2) == 12 * 20 + 200
 
 
-def test_a_block_that_does_not_fit_is_not_measured(
-    cache: Path, measured: list[tuple[int, ...]]
-) -> None:
+def test_a_block_that_does_not_fit_is_not_measured(cache, measured):
     """Mistake: a minute of silence before the line that there is too little memory."""
     assert best((600_000_000, 600_000_000)) == tiling.UNTUNED
     assert not measured and not cache.exists()
 
 
-def test_a_container_may_have_less_memory_than_the_machine(
-    cache: Path, measured: list[tuple[int, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_container_may_have_less_memory_than_the_machine(cache, measured, tmp_path, monkeypatch):
     """Catches a measurement of a block that fits into the machine, but not into the container."""
     limit = tmp_path / "memory.max"
     monkeypatch.setattr(system, "GROUPS", tmp_path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
 from time import perf_counter
 from types import SimpleNamespace
@@ -127,9 +127,7 @@ class Slowed:
         ("stencil3d", {"time_tile": 1}, StencilBlock, "sweep"),
     ],
 )
-def test_what_computes_is_no_packing(
-    app: str, values: dict[str, Any], owner: Any, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_computes_is_no_packing(app, values, owner, name, monkeypatch):
     """Catches an app that computes between its last request and a Post and does not say so."""
     right = KernelUser.kernels.func
     spans: list[tuple[float, float]] = []
@@ -219,11 +217,7 @@ def test_load_balancing_is_stored(traced_runs: dict[str, Path]) -> None:
         assert len(SavedRun.read(traced_runs[driver]).syncs) == 0
 
 
-def test_traces_are_written_where_there_are_slices(
-    traced_runs: dict[str, Path],
-    run_record: Callable[..., Any],
-    tmp_path: Path,
-) -> None:
+def test_traces_are_written_where_there_are_slices(traced_runs, run_record, tmp_path):
     """Catches a trace without slices, slices nobody asked for, and an option without a file."""
     done = support.in_process("plot", traced_runs["mpi"], "--trace")
     target = traced_runs["mpi"].with_suffix(".trace.json")

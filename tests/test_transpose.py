@@ -394,9 +394,7 @@ class CharmPE:
         (False, 9, (2, 3), [(2, "block"), (3, "block")]),
     ],
 )
-def test_short_messages_travel_together_under_charm(
-    known: bool, size: int, to: tuple[int, ...], calls: list[tuple[int, str]]
-) -> None:
+def test_short_messages_travel_together_under_charm(known, size, to, calls):
     """Catches a call for each block, and one of a PE from which a block may have gone."""
     pe = CharmPE(known)
     away = [(("block", number, (number,)), np.zeros(size)) for number in to]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,9 +40,7 @@ def valid(state: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("outcome", ["other", "wrong", "PE 1 died in step 3"])
-def test_one_bad_case_is_enough(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], outcome: str
-) -> None:
+def test_one_bad_case_is_enough(monkeypatch, capsys, outcome):
     """Catches a result that looks at the last case only, or at hashes but not at checks."""
     bad = {
         "other": valid("other"),
@@ -60,9 +57,7 @@ def test_all_alike_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:
     assert verify.verify(["echo"], full=False) == 0
 
 
-def test_a_run_that_goes_on_is_compared(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_goes_on_is_compared(monkeypatch, capsys):
     """Catches an app whose checkpoint lacks something, which nothing else of `verify` finds."""
     monkeypatch.setattr(verify, "cases", lambda variants, full: [Case("serial")])
     assert verify.verify(["echo"], full=False) == 0
@@ -94,9 +89,7 @@ def test_a_gpu_is_compared_with_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.long
-def test_several_kinds_of_blocks_are_compared_on_the_smaller_problem(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_several_kinds_of_blocks_are_compared_on_the_smaller_problem(monkeypatch):
     """Catches a run of pairs of cells whose bits differ from those of blocks, and passes."""
     sizes: dict[tuple[str, str], set[tuple[int, ...]]] = {}
     wrong: set[str] = set()
@@ -164,9 +157,7 @@ def test_few_launches_make_all_runs() -> None:
 
 
 @pytest.mark.slow
-def test_a_run_that_fails_is_that_case_and_the_others_still_run(
-    tmp_path: Path, miniapps: Callable[..., Any]
-) -> None:
+def test_a_run_that_fails_is_that_case_and_the_others_still_run(tmp_path, miniapps):
     """Catches a failure that takes the runs behind it along, or is taken for another run's."""
     (tmp_path / "sitecustomize.py").write_text(SABOTAGE)
     drivers = skips.expected("mpi", "charm")
@@ -201,9 +192,7 @@ apps.load = spoilt
 """
 
 
-def test_a_bad_line_is_refused_before_anything_runs(
-    tmp_path: Path, miniapps: Callable[..., Any]
-) -> None:
+def test_a_bad_line_is_refused_before_anything_runs(tmp_path, miniapps):
     """Catches runs that are made for nothing, as the last of them cannot be made."""
     for line in ("run jacobi2d --size 0x5", "study report"):
         (tmp_path / "runs").write_text(f"run echo\n{line}\n")

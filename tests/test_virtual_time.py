@@ -166,9 +166,7 @@ class Postponed:
         return self.work is not None
 
 
-def test_times_of_checkpoints_beside_the_steps(
-    clock: VirtualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_times_of_checkpoints_beside_the_steps(clock, tmp_path, monkeypatch):
     """Catches steps that pay for a checkpoint, and waits for an earlier one that no entry has."""
     monkeypatch.setattr(checkpoints, "Thread", Postponed)
     monkeypatch.setattr(agreements, "APART_S", 0.0)

@@ -45,13 +45,7 @@ def test_a_run_in_words(record: dict[str, Any], monkeypatch: pytest.MonkeyPatch)
         ({"moved": 0, "paid_after": None}, "no block", ""),
     ],
 )
-def test_what_balancing_has_brought(
-    entry: dict[str, Any],
-    moved: str,
-    saved: str,
-    record: dict[str, Any],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_balancing_has_brought(entry, moved, saved, record, monkeypatch):
     """Catches numbers that do not say what they count, and a cost that nobody can interpret."""
     monkeypatch.setenv("COLUMNS", "200")
     lines = summary(record | {"lb": [MOVED | entry]}).splitlines()

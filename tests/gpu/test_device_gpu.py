@@ -479,9 +479,7 @@ def test_only_work_is_counted() -> None:
 @pytest.mark.parametrize(
     ("per_host", "right"), [(None, [0, 1, 2, 0, 1, 2]), (2, [0, 1, 0, 1, 0, 1]), (1, [0] * 6)]
 )
-def test_processes_take_devices_in_turn(
-    monkeypatch: pytest.MonkeyPatch, per_host: int | None, right: list[int]
-) -> None:
+def test_processes_take_devices_in_turn(monkeypatch, per_host, right):
     """Catches ranks of a host that all take its first GPU, or one that is not there."""
     taken: list[int] = []
     toolkit = Simulator()
@@ -501,9 +499,7 @@ def nvidia(monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
     return CudaBackend(Nvidia())
 
 
-def test_a_gpu_without_cupy_is_said_in_a_line(
-    monkeypatch: pytest.MonkeyPatch, nvidia: CudaBackend
-) -> None:
+def test_a_gpu_without_cupy_is_said_in_a_line(monkeypatch, nvidia):
     """Catches a traceback, long after the launch, where only kernels can run."""
     find = importlib.util.find_spec
     for there in (True, False):
@@ -520,18 +516,14 @@ def test_a_gpu_without_cupy_is_said_in_a_line(
             nvidia.require()
 
 
-def test_a_driver_that_is_too_old_is_said_in_a_line(
-    monkeypatch: pytest.MonkeyPatch, nvidia: CudaBackend
-) -> None:
+def test_a_driver_that_is_too_old_is_said_in_a_line(monkeypatch, nvidia):
     """Catches a traceback of CuPy's, or none, where the driver takes no CUDA 13."""
     monkeypatch.setattr(driver_info, "cuda_version", lambda driver: (12, 4))
     with pytest.raises(device.DeviceUnavailable, match="up to 12.4; CUDA 13 is needed"):
         nvidia.require()
 
 
-def test_a_missing_compiler_is_said_in_a_line(
-    monkeypatch: pytest.MonkeyPatch, nvidia: CudaBackend
-) -> None:
+def test_a_missing_compiler_is_said_in_a_line(monkeypatch, nvidia):
     """Catches a GPU that is there and said not to be, where only kernels cannot be compiled."""
     monkeypatch.setattr(toolkit, "compiler_is_there", lambda: False)
     with pytest.raises(device.DeviceUnavailable, match="finds no compiler; pip install"):

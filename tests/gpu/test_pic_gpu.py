@@ -666,9 +666,7 @@ CASES = [(*run, odf) for run in RUNS for odf in (1, 2) if odf == 1 or run[2].k <
 
 
 @pytest.mark.parametrize(("grid", "steps", "problem", "odf"), CASES)
-def test_same_bits_as_on_the_cpu(
-    grid: tuple[int, int], steps: int, problem: PicProblem, odf: int
-) -> None:
+def test_same_bits_as_on_the_cpu(grid, steps, problem, odf):
     """Catches particles lost, doubled or moved otherwise, with events and over a whole block.
 
     With several blocks on a PE, one launch does the work of all.

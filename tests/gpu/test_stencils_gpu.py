@@ -163,9 +163,7 @@ SEVERAL = {  # small blocks, and some whose thread blocks are of unequal numbers
 @pytest.mark.parametrize("free", [True, False])
 @pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize(("app", "sweeps"), [("jacobi2d", 7), ("stencil3d", 3)])
-def test_sweeps_of_several_blocks(
-    app: str, sweeps: int, large: bool, free: bool, dtype: str
-) -> None:
+def test_sweeps_of_several_blocks(app, sweeps, large, free, dtype):
     """Catches a launch for many blocks that sweeps a cell of one twice, not at all, or wrongly."""
     gpu = device.get("gpu")
     there, here, tasks = [], [], []
