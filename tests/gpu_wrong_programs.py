@@ -232,10 +232,7 @@ UNOPENED: dict[str, tuple[Callable[[], int], Callable[[], int]]] = {  # wrong, a
     ),
 }
 OPENED: dict[str, tuple[Callable[[], int], Callable[[], int]]] = {
-    "no context in this thread": (
-        lambda: in_a_thread(lambda: None),
-        lambda: in_a_thread(opened),
-    ),
+    "no context in this thread": (lambda: in_a_thread(lambda: None), lambda: in_a_thread(opened)),
     "copy to freed memory": (lambda: copied(freed(), HOST), lambda: copied(memory(), HOST)),
     "copy beyond an allocation": (
         lambda: copied(memory(63), HOST),
@@ -247,10 +244,7 @@ OPENED: dict[str, tuple[Callable[[], int], Callable[[], int]]] = {
         lambda: copied(memory(), memory(), "cuMemcpyDtoDAsync"),
     ),
     "fill of the host's memory": (lambda: filled(HOST), lambda: filled(memory())),
-    "freed twice": (
-        lambda: LIBRARY.cuMemFree(freed()),
-        lambda: LIBRARY.cuMemFree(memory()),
-    ),
+    "freed twice": (lambda: LIBRARY.cuMemFree(freed()), lambda: LIBRARY.cuMemFree(memory())),
     "kernel on freed memory": (lambda: kernel(freed()), lambda: kernel(memory())),
     "kernel on the host's memory": (lambda: kernel(host()), lambda: kernel(memory())),
     "kernel beyond an allocation": (
@@ -264,10 +258,7 @@ OPENED: dict[str, tuple[Callable[[], int], Callable[[], int]]] = {
         lambda: launched((1, 65536, 1)),
         lambda: launched((65536, 65535, 65535)),
     ),
-    "too many threads": (
-        lambda: launched(block=(32, 33, 1)),
-        lambda: launched(block=(32, 32, 1)),
-    ),
+    "too many threads": (lambda: launched(block=(32, 33, 1)), lambda: launched(block=(32, 32, 1))),
     "too many threads along z": (
         lambda: launched(block=(1, 1, 65)),
         lambda: launched(block=(1, 1, 64)),

@@ -16,14 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from miniapps.contract import (
-    AllReduce,
-    CollectSum,
-    Exchange,
-    Piece,
-    Post,
-    PostSum,
-)
+from miniapps.contract import AllReduce, CollectSum, Exchange, Piece, Post, PostSum
 from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
 from miniapps.drivers.engine import Runner

@@ -169,11 +169,7 @@ WAITS = {
         Slot.make_room, "return streams.mark(stream)", ALONE, "staged", "return None"
     ),
     "copy into room": Wait(
-        Gpu._from_host,
-        f"streams.wait_for({MAKE_ROOM}, self.copies)",
-        ALONE,
-        "staged",
-        MAKE_ROOM,
+        Gpu._from_host, f"streams.wait_for({MAKE_ROOM}, self.copies)", ALONE, "staged", MAKE_ROOM
     ),
     "pinned memory that is copied": Wait(
         Gpu._from_host, "streams.reached(slot.copied)", ALONE, "staged"

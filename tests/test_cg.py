@@ -342,10 +342,7 @@ WRONG = {
 }
 
 
-LIMITS = [
-    ("residual differs from the iterations'", 3, 0, 40),
-    ("energy of the error", 5, 6, 8),
-]
+LIMITS = [("residual differs from the iterations'", 3, 0, 40), ("energy of the error", 5, 6, 8)]
 
 
 @pytest.mark.parametrize(("name", "place", "over", "steps"), LIMITS)

@@ -366,15 +366,7 @@ def test_dry_run_gives_the_same_state(capsys, run_record):
 
 @pytest.mark.parametrize(
     "words",
-    [
-        "list",
-        "run",
-        "verify",
-        "doctor",
-        "plot",
-        "demo",
-        *(f"run {app}" for app in apps.names()),
-    ],
+    ["list", "run", "verify", "doctor", "plot", "demo", *(f"run {app}" for app in apps.names())],
 )
 def test_help_has_an_example(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Catches a subcommand whose help does not show how it is used."""

@@ -337,8 +337,7 @@ def test_blocks_give_numbers_arrays_or_accumulators() -> None:
 
 
 @pytest.mark.parametrize(
-    "values",
-    [(1.0, np.float32(1)), (np.float32(1), np.float32(1), accumulator())],
+    "values", [(1.0, np.float32(1)), (np.float32(1), np.float32(1), accumulator())]
 )
 def test_blocks_that_sum_other_types(values: Sequence[Any]) -> None:
     """Catches a sum of float32 that some blocks take for one of float64."""

@@ -455,10 +455,7 @@ H5MD_CASES: list[tuple[dict[str, Any], str]] = [
     ({"position/value": np.zeros((2, 5, 2))}, "must be (frames, N, 3)"),
     ({"position/value": np.zeros((2, 0, 3))}, "must be (frames, N, 3)"),
     ({"position/value": np.full((2, 5, 3), b"x")}, "must be numbers"),
-    (
-        {"position/value": np.stack([AT, AT * np.nan])},
-        "value[0]: atom 7: position must be",
-    ),
+    ({"position/value": np.stack([AT, AT * np.nan])}, "value[0]: atom 7: position must be"),
     ({"position/step": [30]}, "has 2 frames, but steps (1,)"),
     ({"position/step": [30, 40 + 0j]}, "steps must be integers, not complex128"),
     ({"velocity/value": np.stack([SPEED, SPEED + np.inf])}, "velocity must be finite"),

@@ -12,16 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 import support
-from lesson_table import (
-    PAGE,
-    RUNTIMES,
-    Program,
-    ending,
-    first_wrong,
-    overview,
-    row,
-    title_of,
-)
+from lesson_table import PAGE, RUNTIMES, Program, ending, first_wrong, overview, row, title_of
 
 from miniapps import lessons
 from miniapps.lessons.checking import check, command, naming, running

@@ -154,10 +154,7 @@ def test_expected_particles_are_near_the_drawn_ones(monkeypatch: pytest.MonkeyPa
 @pytest.mark.long
 @pytest.mark.parametrize(
     "values",
-    [
-        {"lattice": (8, 8, 6)},
-        {"cells": (4, 4, 4), "per_cell": 20, "cutoff": 2.0, "skin": 0.3},
-    ],
+    [{"lattice": (8, 8, 6)}, {"cells": (4, 4, 4), "per_cell": 20, "cutoff": 2.0, "skin": 0.3}],
 )
 def test_atoms_and_pairs_are_those_around_blocks(values: dict[str, Any]) -> None:
     """Catches ghosts that are missing, and pairs within a block that are counted twice."""

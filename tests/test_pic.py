@@ -432,9 +432,7 @@ def test_removal_takes_its_share() -> None:
     counts = {}
     for fraction in (0, 0.25, 1):
         problem = problem_of(
-            distribution=everything,
-            particles=4000,
-            events=events(f"remove:2:0,23,0,11:{fraction}"),
+            distribution=everything, particles=4000, events=events(f"remove:2:0,23,0,11:{fraction}")
         )
         solved = solve(problem, (2, 3), 4)
         assert solved.failed == set()

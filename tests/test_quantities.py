@@ -82,10 +82,7 @@ def test_every_dataset_explains_itself(files: dict[str, Path]) -> None:
 
 LENGTHS = {  # of axes of the preset "minimal"
     "jacobi2d": {"state/u": {"x": 9, "y": 6}, "snapshots/thumbnail": {"x": 9, "y": 6}},
-    "stencil3d": {
-        "state/u": {"x": 6, "y": 5, "z": 4},
-        "snapshots/thumbnail": {"x": 6, "y": 5},
-    },
+    "stencil3d": {"state/u": {"x": 6, "y": 5, "z": 4}, "snapshots/thumbnail": {"x": 6, "y": 5}},
     "leanmd": {"snapshots/thumbnail": {"x": 13, "y": 8}, "particles/atoms/id/value": {"atom": 192}},
 }
 

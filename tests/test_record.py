@@ -156,8 +156,7 @@ def test_compute_of_pes_is_left_out_above_the_limit(solved, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("result", "said"),
-    [({"steps": -1}, "record.steps"), ({"two\nlines": 1}, "a key of record")],
+    ("result", "said"), [({"steps": -1}, "record.steps"), ({"two\nlines": 1}, "a key of record")]
 )
 def test_what_an_app_may_not_put_into_a_record(solved, result, said, monkeypatch):
     """Catches a record that no reader understands, or that does what a terminal is told to."""
@@ -214,11 +213,7 @@ SUMMARIES: list[tuple[dict[str, Any], set[str], set[str]]] = [  # changes; lines
     ),
     ({"disturbance": DISTURBED | {"waited": 0.5, "steal": 0.5}}, {f"DISTURBED: {WAITED}"}, set()),
     ({"disturbance": DISTURBED | {"waited": 0.1, "steal": 0.5}}, {f"DISTURBED: {STOLEN}"}, set()),
-    (
-        {"disturbance": DISTURBED | {"waited": record.DISTURBED, "steal": 0.0}},
-        set(),
-        {"DISTURBED"},
-    ),
+    ({"disturbance": DISTURBED | {"waited": record.DISTURBED, "steal": 0.0}}, set(), {"DISTURBED"}),
     (
         {"pes": 5, "environment": {"NUMBA_DISABLE_JIT": "1"}},
         {

@@ -167,11 +167,7 @@ class Running:
     """A run on hosts a and b, launched on a, that has begun its steps and takes 50 days."""
 
     def __init__(
-        self,
-        hosts: virtual_hosts.VirtualHosts,
-        driver: str,
-        own_app: dict[str, str],
-        *more: object,
+        self, hosts: virtual_hosts.VirtualHosts, driver: str, own_app: dict[str, str], *more: object
     ) -> None:
         self.hosts = hosts
         words = ["run", "hang", "--size", "101", "--courant", str(LASTS), "--warmup", "0"]

@@ -18,14 +18,7 @@ import support
 
 from miniapps.parameters import InputError
 from miniapps.workbench.study.campaign import Campaign
-from miniapps.workbench.study.export import (
-    FORMATS,
-    SUFFIXES,
-    export,
-    extra_p,
-    seed_csv,
-    tidy_csv,
-)
+from miniapps.workbench.study.export import FORMATS, SUFFIXES, export, extra_p, seed_csv, tidy_csv
 from miniapps.workbench.study.plan import NO_BALANCING, Study
 from miniapps.workbench.study.reframe import reframe_check
 from miniapps.workbench.study.reframe import tolerance as tolerance_of

@@ -54,11 +54,7 @@ def test_a_table_that_fits_is_a_grid() -> None:
 
 @pytest.mark.parametrize(
     ("most", "head", "common"),
-    [
-        (22, "driver  time  state", False),
-        (21, "driver  time", True),
-        (9, "mpi", True),
-    ],
+    [(22, "driver  time  state", False), (21, "driver  time", True), (9, "mpi", True)],
 )
 def test_the_fullest_form_that_fits(most: int, head: str, common: bool) -> None:
     """Catches a cell that is lost when a table gets narrower, and a form given up too early."""

@@ -72,11 +72,7 @@ HALO = "from miniapps.kernels.halo.cpu import Halo as Halo\n"
 @pytest.fixture
 def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Write the files of the device, where Python finds them as if they were in the project."""
-    sources = {
-        devices: DEVICE,
-        halo: HALO,
-        jacobi2d: SWEEPS.format(weight=request.param),
-    }
+    sources = {devices: DEVICE, halo: HALO, jacobi2d: SWEEPS.format(weight=request.param)}
     monkeypatch.setattr(backend, "OPENED", backend.Opened())
     monkeypatch.setattr(kernels, "OPENED", backend.OPENED)
     for package, source in sources.items():

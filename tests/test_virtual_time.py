@@ -115,8 +115,7 @@ def solved(words: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "more",
-    ["--audit 0", EVERY, f"{EVERY} --snapshot-every 2", "--trace", "--checkpoint", KEPT],
+    "more", ["--audit 0", EVERY, f"{EVERY} --snapshot-every 2", "--trace", "--checkpoint", KEPT]
 )
 def test_times_of_a_run(more: str, clock: VirtualClock, tmp_path: Path) -> None:
     """Catches a time of the record with too much in it, or too little."""
