@@ -165,6 +165,14 @@ def few_resamples() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def intervals_by_hand() -> Iterator[None]:
+    """Intervals from the least to the largest trial, as values by hand have them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(statistics, "_bca", support.between_trials)
+        yield
+
+
 @pytest.fixture
 def forked() -> Iterator[None]:
     """Launchers have PEs forked, which costs a tenth of starting them."""

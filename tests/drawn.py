@@ -20,21 +20,10 @@ from matplotlib.lines import Line2D
 from matplotlib.offsetbox import HPacker, TextArea
 from matplotlib.patches import Patch
 
-from miniapps.workbench.study.statistics import Interval
-
 NUMBER = set("0123456789.-+e")
 BYTES = {"B": 1, "KiB": 1024, "MiB": 1024**2}
 NO_MARKERS = ("none", "", "_", "|")  # the last two are caps of error bars
 WHITE, OPEN = "#ffffff", "open"
-
-
-def between_trials(data: Any, *_: Any) -> Interval:
-    """In place of a bootstrap: a mean, or a ratio of two, from the least to the largest trial."""
-    if len(data) == 1:
-        return Interval(*(float(take(data[0])) for take in (np.mean, np.min, np.max)))
-    over, under = data
-    ends = over.min() / under.max(), over.max() / under.min()
-    return Interval(float(over.mean() / under.mean()), *map(float, ends))
 
 
 def laid_out(figure: Any) -> Any:

@@ -52,6 +52,7 @@ from miniapps.workbench.run.progress_file import NoProgressFile, ProgressFile
 from miniapps.workbench.selftest import faults
 from miniapps.workbench.selftest.faulty import FaultySpec
 from miniapps.workbench.study.plan import NO_BALANCING, Study
+from miniapps.workbench.study.statistics import Interval
 
 ROOT = Path(__file__).resolve().parent.parent
 # The packages, in the order in which they may import each other.
@@ -525,6 +526,15 @@ def whole_record(given: dict[str, Any], step_s: float, work: float = 1.0) -> dic
         **given,
         "lb": lb,
     }
+
+
+def between_trials(data: Any, *_: Any) -> Interval:
+    """In place of a bootstrap: a mean, or a ratio of two, from the least to the largest trial."""
+    if len(data) == 1:
+        return Interval(*(float(take(data[0])) for take in (np.mean, np.min, np.max)))
+    over, under = data
+    ends = over.min() / under.max(), over.max() / under.min()
+    return Interval(float(over.mean() / under.mean()), *map(float, ends))
 
 
 def small_study(**values: Any) -> Study:

@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn import between_trials, in_hex, titles
+from drawn import in_hex, titles
 from test_drawn_comm import SIZE, demo_record, line_of, record_of
 
 from miniapps.workbench.show import comm_figure, demo_figure
 from miniapps.workbench.show.demo_figure import WAITING
 from miniapps.workbench.show.marks import blank_figure
 from miniapps.workbench.show.plots import COLOURS
-from miniapps.workbench.study import statistics
 from miniapps.workbench.study.campaign import Campaign
 from miniapps.workbench.study.comm import series
 from miniapps.workbench.study.comm.series import Line, Result
@@ -27,11 +26,7 @@ from miniapps.workbench.study.drawing import styles_of
 from miniapps.workbench.study.statistics import Interval
 
 NAN = float("nan")
-
-
-@pytest.fixture(autouse=True)
-def _quick_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "_bca", between_trials)
+pytestmark = pytest.mark.usefixtures("intervals_by_hand")
 
 
 def axes_of(lines: Any, reference: float | None = None) -> Any:

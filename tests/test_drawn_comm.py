@@ -16,7 +16,6 @@ import support
 from drawn import (
     assert_ticks_are_values,
     bars,
-    between_trials,
     intervals,
     laid_out,
     lines,
@@ -32,11 +31,11 @@ from miniapps.communication.settings import Settings
 from miniapps.communication.timing import Overlap, timed
 from miniapps.workbench.comm import text
 from miniapps.workbench.show import comm_figure, demo_figure
-from miniapps.workbench.study import statistics
 from miniapps.workbench.study.comm import figures, tables, written
 from miniapps.workbench.study.comm.series import Line, Result
 from miniapps.workbench.study.statistics import Interval
 
+pytestmark = pytest.mark.usefixtures("intervals_by_hand")
 SIZE = "size of a message"
 HOST = {"processor": "Abacus", "cores": 4}
 SIZES = [0, 8, 1024, 1 << 20]
@@ -105,9 +104,8 @@ def claim_of(unit: str) -> Result:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("unit", "title"), [("us", "latency [us]"), ("MB/s", "bandwidth [MB/s]")])
-def test_claims(unit: str, title: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claims(unit: str, title: str) -> None:
     """Catches published values beside another line, names exchanged, a ratio upside down."""
-    monkeypatch.setattr(statistics, "_bca", between_trials)
     result = claim_of(unit)
     figure = laid_out(figures.claim_figure(result, "Abacus, 4 cores"))
     left, right = figure.axes
@@ -129,12 +127,11 @@ def test_claims(unit: str, title: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("unit", ["us", "MB/s"])
-def test_tables_of_claims(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_of_claims(unit: str) -> None:
     """Catches bounds that are exchanged, a unit of another line, published for measured values.
 
     In the tables, and in the file that pandas reads.
     """
-    monkeypatch.setattr(statistics, "_bca", between_trials)
     result = claim_of(unit)
     values, ratios = tables.values_table(result), tables.ratios_table(result)
     titled = [column.title for column in values.columns]

@@ -13,7 +13,6 @@ import pytest
 from drawn import (
     assert_ticks_are_values,
     bars,
-    between_trials,
     intervals,
     laid_out,
     lines,
@@ -24,11 +23,11 @@ from drawn import (
 )
 from test_study_report import Canned
 
-from miniapps.workbench.study import figures, noise, statistics
+from miniapps.workbench.study import figures, noise
 from miniapps.workbench.study.tables import tables
 
 MS, PES = "time per step [ms]", "PEs"
-pytestmark = pytest.mark.usefixtures("few_resamples")
+pytestmark = pytest.mark.usefixtures("few_resamples", "intervals_by_hand")
 TITLES = {  # of the axes of each figure
     "step-time": (PES, MS),
     "speed-up": (PES, "speed-up"),
@@ -40,11 +39,6 @@ TITLES = {  # of the axes of each figure
     "parts": ("a PE's time per step [ms]", ""),
     "shares": ("share of a step [%]", ""),
 }
-
-
-@pytest.fixture(autouse=True)
-def _intervals_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "_bca", between_trials)
 
 
 def drawn(canned: Canned, name: str, shown: str = "") -> tuple[Any, Any]:
@@ -111,11 +105,9 @@ def scaled(kind: str) -> Canned:
 
 
 @pytest.fixture(scope="module")
-def scaling() -> dict[str, dict[str, Any]]:
+def scaling(intervals_by_hand: None) -> dict[str, dict[str, Any]]:
     """The figures of studies of scaling, by kind."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(statistics, "_bca", between_trials)
-        return {kind: figures.figures(scaled(kind).campaign()) for kind in ("strong", "weak")}
+    return {kind: figures.figures(scaled(kind).campaign()) for kind in ("strong", "weak")}
 
 
 TIMES: dict[str, list[tuple[float, ...]]] = {

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import skips
 import support
-from drawn import between_trials, intervals, laid_out, lines
+from drawn import intervals, laid_out, lines
 from figure_faults import faults
 from support import ROOT
 
@@ -283,7 +283,7 @@ def test_ranges_of_a_published_range() -> None:
 )  # fmt: skip
 def test_whether_a_claim_holds(given, word, reason, monkeypatch):
     """Catches a claim that is told where it cannot be, or of other sizes, and no reason."""
-    monkeypatch.setattr(statistics, "_bca", between_trials)
+    monkeypatch.setattr(statistics, "_bca", support.between_trials)
     found = predicates.outcome(claim_of(**given), TWO_LINES)
     assert (found.word, found.reason) == (word, reason)
     unmeasured = ("no GPU", "c was not measured", "nothing in its range was measured")
@@ -326,7 +326,7 @@ def test_a_busy_machine_tells_nothing(busy: int, word: str) -> None:
 )
 def test_what_is_measured_of_a_claim(given, values, monkeypatch):
     """Catches another base or size, a ratio upside down, and trials that are not paired."""
-    monkeypatch.setattr(statistics, "_bca", between_trials)
+    monkeypatch.setattr(statistics, "_bca", support.between_trials)
     found = predicates.outcome(claim_of(**given), TWO_LINES)
     assert found.values is not None
     ends = {at: (one.value, one.low, one.high) for at, one in found.values.items()}
@@ -349,7 +349,7 @@ def test_lines_are_compared_where_both_were_measured() -> None:
 
 def test_trials_that_both_have_are_paired(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a trial without a partner, as of a campaign that was interrupted."""
-    monkeypatch.setattr(statistics, "_bca", between_trials)
+    monkeypatch.setattr(statistics, "_bca", support.between_trials)
     slow = line("slow", {8: [2.0, 2.2, 9.0], 64: [4.0, 4.2]})
     fast = line("fast", {8: [1.0, 1.1], 64: [1.0, 1.1, 9.0]})
     for take, base, value in (("value", None, 3.1), ("difference", fast, 2.05)):
@@ -359,7 +359,7 @@ def test_trials_that_both_have_are_paired(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_the_most_pes_of_all_runs_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a claim that is not told because one of its runs was on fewer PEs."""
-    monkeypatch.setattr(statistics, "_bca", between_trials)
+    monkeypatch.setattr(statistics, "_bca", support.between_trials)
     records = tuple({"pes": pes, "oversubscribed": False} for pes in (1, 2))
     both = {name: replace(one, records=records) for name, one in TWO_LINES.items()}
     found = predicates.outcome(claim_of(published=2.5, needs_pes=2, at=Span(8, 8)), both)
@@ -368,7 +368,7 @@ def test_the_most_pes_of_all_runs_count(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_parallel_runs_are_compared_on_the_most_pes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a mean over numbers of PEs, of which one says nothing about communication."""
-    monkeypatch.setattr(statistics, "_bca", between_trials)
+    monkeypatch.setattr(statistics, "_bca", support.between_trials)
     both = {one.name: replace(one, unit="ms") for one in (FAST, SLOW)}
     found = predicates.outcome(claim_of(published=1, rule="above"), both)
     assert found.values is not None and [*found.values] == [64]
@@ -377,7 +377,7 @@ def test_parallel_runs_are_compared_on_the_most_pes(monkeypatch: pytest.MonkeyPa
 
 def test_published_ratios_of_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches the ratio of other lines, and a claim without published values that is told."""
-    monkeypatch.setattr(statistics, "_bca", between_trials)
+    monkeypatch.setattr(statistics, "_bca", support.between_trials)
     fast, slow = (replace(one, published=values) for one, values in (
         (FAST, {8: 10.0, 64: 10.0}), (SLOW, {8: 25.0, 64: 35.0})))  # fmt: skip
     claim = claim_of(published="ratios", each=True)

@@ -9,25 +9,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn import between_trials, in_hex, titles
+from drawn import in_hex, titles
 from test_study_report import Canned
 
 from miniapps.workbench.show.marks import styled
 from miniapps.workbench.show.plots import COLOURS
-from miniapps.workbench.study import analysis, drawing, figures, statistics
+from miniapps.workbench.study import analysis, drawing, figures
 from miniapps.workbench.study.analysis import Result
 from miniapps.workbench.study.drawing import OVERSUBSCRIBED
 from miniapps.workbench.study.laws import Fit
 from miniapps.workbench.study.statistics import Interval
 
-pytestmark = pytest.mark.usefixtures("few_resamples")
+pytestmark = pytest.mark.usefixtures("few_resamples", "intervals_by_hand")
 
 Given = tuple[str, int, list[float]]  # a driver, PEs, and the milliseconds of each trial
-
-
-@pytest.fixture(autouse=True)
-def _quick_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "_bca", between_trials)
 
 
 def results(*given: Given, kind: str = "strong", **more: Any) -> list[Result]:

@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from drawn import between_trials
 from test_study_report import Canned
 
-from miniapps.workbench.study import analysis, parts, statistics
+from miniapps.workbench.study import analysis, parts
 from miniapps.workbench.study.analysis import Result
 from miniapps.workbench.study.drawing import new_figure
 
-
-@pytest.fixture(autouse=True)
-def _quick_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "_bca", between_trials)
+pytestmark = pytest.mark.usefixtures("intervals_by_hand")
 
 
 def points(*given: tuple[str, int, int, float]) -> tuple[Any, list[Result]]:

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn import between_trials
 from test_study_report import Canned, cells
 
 from miniapps.workbench.run.record import DISTURBED
-from miniapps.workbench.study import analysis, statistics, tables, validation
+from miniapps.workbench.study import analysis, tables, validation
 from miniapps.workbench.study.campaign import Campaign
 from miniapps.workbench.study.laws import Fit
 from miniapps.workbench.study.statistics import Interval
 
+pytestmark = pytest.mark.usefixtures("intervals_by_hand")
 Points = list[tuple[int, list[float]]]  # PEs, and the milliseconds per step of each trial
 
 NO_INTERVAL = "[none]: one trial has no interval"
@@ -27,11 +27,6 @@ KARP_FLATT = (
     "Karp-Flatt: the serial fraction that the speed-up over one PE implies; above 1, more PEs are "
     "slower than one"
 )
-
-
-@pytest.fixture(autouse=True)
-def _quick_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "_bca", between_trials)
 
 
 def study(kind: str, points: Points, **more: Any) -> Canned:
