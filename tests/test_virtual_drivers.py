@@ -19,7 +19,7 @@ from virtual_clocks import (  # the values; only `install` changes clocks
     BUILDING,
     COMPILING,
     EPOCH_S,
-    IMPORTS,
+    IMPORTED,
     PACK,
     SNAPSHOT,
     SWEEP,
@@ -87,7 +87,7 @@ def timed(kind: str, record: dict[str, Any]) -> None:
     assert record["rate"]["value"] == pytest.approx(CELLS / (UNIT * SLOW), rel=1e-15)
     assert record["utilisation"] == (FAST + SLOW) / (2 * SLOW)
     assert record["imbalance"] == pytest.approx(SLOW / ((FAST + SLOW) / 2), rel=1e-15)
-    assert (record["import_s"], record["jit_s"]) == (IMPORTS, UNIT * COMPILING)
+    assert (record["import_s"], record["jit_s"]) == (UNIT * IMPORTED, UNIT * COMPILING)
     assert record["audits_s"] == UNIT * AUDITS.get(kind, 0.0)
     seen = record["clocks"]
     assert seen["passed_s"] == seen["second_s"] == UNIT * PASSED[kind]

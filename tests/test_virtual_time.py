@@ -7,7 +7,7 @@ that no two mistakes give the same sum. The definitions are those of docs/timing
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 import support
 from support import small_problem, whole_record
+from virtual_clocks import EPOCH_S, IMPORTED, Clock
 
 from miniapps import apps
 from miniapps.contract import Check, Measure
-from miniapps.devices import backend, system
-from miniapps.drivers import agreements, audits, checkpoints, engine, job, machine, timing
+from miniapps.drivers import agreements, audits, checkpoints, job
 from miniapps.drivers.agreements import End
 from miniapps.drivers.engine import Transport
 from miniapps.drivers.job import Job
@@ -36,8 +36,7 @@ from miniapps.workbench.run.revalidation import MEASURED
 from miniapps.workbench.show import trace
 from miniapps.workbench.show.saved import SavedRun
 
-EPOCH_S = 1e9  # since the epoch, when the virtual clock shows 0
-IMPORTS, COMPILING, BUILDING = 19.0, 7.0, 32.0  # of a run; BUILDING: of a block
+COMPILING, BUILDING = 7.0, 32.0  # of a run, of a block
 SWEEP = {(0, 0): 2.0, (1, 0): 3.0}  # of a block, per step
 PACK, UNPACK, WAIT = 0.25, 0.125, 0.0625  # of a block, per round; WAIT: for its messages
 BARRIER, SNAPSHOT, CHECKPOINT = 11.0, 13.0, 17.0
@@ -47,43 +46,13 @@ WORDS = "run jacobi2d --size 6x4 --pe-grid 2x1 --time-tile 1 --warmup 2 --steps 
 CELLS = 6 * 4
 
 
-class VirtualClock:
-    """Seconds since the program's start, which only `passes` moves."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def since_epoch(self) -> float:
-        """The time of day."""
-        return EPOCH_S + self.now
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[VirtualClock]:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of all modules that read one, and work that moves it."""
-    clock = VirtualClock()
-    modules = audits, engine, job, machine, timing, backend
-    for module in (*modules, checkpoints):
-        monkeypatch.setattr(module, "perf_counter", clock)
-    for name in ("mark", "begin"):
-        monkeypatch.setattr(backend.Clock, name, staticmethod(clock))
-    monkeypatch.setattr(timing, "time", clock.since_epoch)
-    monkeypatch.setattr(machine, "second_clock", clock)
-    monkeypatch.setattr(system, "age_s", lambda: IMPORTS)
-
-    def takes(owner: Any, name: str, seconds: Callable[..., float]) -> None:
-        right = getattr(owner, name)
-
-        def longer(*arguments: Any, **options: Any) -> Any:
-            result = right(*arguments, **options)
-            clock.now += seconds(*arguments, result)
-            return result
-
-        monkeypatch.setattr(owner, name, longer)
-
+    clock = Clock(1.0, monkeypatch.setattr)
+    clock.install()
+    monkeypatch.setattr(checkpoints, "perf_counter", clock)
+    takes = clock.takes
     takes(job.kernels, "load", lambda app, device, _: COMPILING * (not clock.now % 1000))
     takes(Job, "build", lambda *_: BUILDING)
     takes(GridBlock, "faces", lambda *_: PACK)
@@ -96,7 +65,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[VirtualClock]:
     takes(GridAudit, "begin", lambda *_: BEGIN_AUDIT)
     takes(GridAudit, "end", lambda *_: END_AUDIT)
     takes(audits.Witness, "_hash", lambda *_: HASHING)
-    yield clock
+    return clock
 
 
 OWN = {index: sweep + PACK + UNPACK for index, sweep in SWEEP.items()}  # compute of a round
@@ -117,7 +86,7 @@ def solved(words: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "more", ["--audit 0", EVERY, f"{EVERY} --snapshot-every 2", "--trace", "--checkpoint", KEPT]
 )
-def test_times_of_a_run(more: str, clock: VirtualClock, tmp_path: Path) -> None:
+def test_times_of_a_run(more: str, clock: Clock, tmp_path: Path) -> None:
     """Catches a time of the record with too much in it, or too little."""
     begun = clock.now
     written = f"--checkpoint {tmp_path / 'saved.h5'} --checkpoint-every 2"
@@ -129,7 +98,7 @@ def test_times_of_a_run(more: str, clock: VirtualClock, tmp_path: Path) -> None:
     assert result["step_time_s"] == {"median": WALL, "min": WALL, "max": WALL}
     assert result["rate"] == {"value": CELLS / WALL, "unit": "points/s"}
     assert result["utilisation"] == COMPUTE / WALL and result["imbalance"] == 1.0
-    assert (result["import_s"], result["jit_s"]) == (IMPORTS, COMPILING)
+    assert (result["import_s"], result["jit_s"]) == (IMPORTED, COMPILING)
     # The last barrier, and what the audit of the last round takes, are after the last round.
     passed = 4 * WALL + result["audits_s"] + BARRIER
     passed += 0.0 if "--audit 0" in more else 2 * END_AUDIT
@@ -189,7 +158,7 @@ def test_times_of_checkpoints_beside_the_steps(clock, tmp_path, monkeypatch):
     assert result["wall_s"] == 4 * WALL + (2 + 2)
 
 
-def test_blocks_that_run_ahead(clock: VirtualClock) -> None:
+def test_blocks_that_run_ahead(clock: Clock) -> None:
     """Catches rounds that begin when a block begins them, and not when the last one has ended."""
     result = solved(f"{WORDS} --driver sim --sim-seed 3 --audit 0")
     assert result["wall_s"] == 4 * WALL and result["compute_s"] == 4 * COMPUTE
@@ -197,7 +166,7 @@ def test_blocks_that_run_ahead(clock: VirtualClock) -> None:
 
 
 @pytest.mark.long
-def test_time_of_audits(clock: VirtualClock, tmp_path: Path) -> None:
+def test_time_of_audits(clock: Clock, tmp_path: Path) -> None:
     """Catches audits that count as steps or snapshots, or are those of rounds without times."""
     kept = f"{EVERY} --snapshot-every 2 --output {tmp_path / 'run.h5'}"
     none, every, kept = (solved(f"{WORDS} {more}") for more in ("--audit 0", EVERY, kept))
@@ -208,7 +177,7 @@ def test_time_of_audits(clock: VirtualClock, tmp_path: Path) -> None:
     assert kept["audits_s"] == every["audits_s"]
 
 
-def test_all_pes_begin_together(clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_pes_begin_together(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a clock that starts, or goes on, before the last PE is there."""
     events: list[str] = []
 
@@ -229,7 +198,7 @@ def test_all_pes_begin_together(clock: VirtualClock, monkeypatch: pytest.MonkeyP
     assert events == ["start", *["barrier", "start", "barrier", "stop"] * 2]
 
 
-def test_times_in_the_file(clock: VirtualClock, tmp_path: Path) -> None:
+def test_times_in_the_file(clock: Clock, tmp_path: Path) -> None:
     """Catches times of blocks and slices that are another block's, or have another origin."""
     solved(f"{WORDS} --audit 0 --trace --output {tmp_path / 'run.h5'}")
     with h5py.File(tmp_path / "run.h5") as file:
@@ -253,7 +222,7 @@ def test_times_in_the_file(clock: VirtualClock, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_times_in_the_trace(clock: VirtualClock, tmp_path: Path) -> None:
+def test_times_in_the_trace(clock: Clock, tmp_path: Path) -> None:
     """Catches a trace in another unit, an activity of another length, and a gap between two."""
     solved(f"{WORDS} --audit 0 --trace --output {tmp_path / 'run.h5'}")
     found = trace.trace(SavedRun.read(tmp_path / "run.h5"))["traceEvents"]
@@ -273,7 +242,7 @@ def test_times_in_the_trace(clock: VirtualClock, tmp_path: Path) -> None:
     assert now == 4 * WALL and not [*left]
 
 
-def test_times_in_the_text(clock: VirtualClock, tmp_path: Path) -> None:
+def test_times_in_the_text(clock: Clock, tmp_path: Path) -> None:
     """Catches a unit, and a time that is another one, where a run is summed up."""
     result = solved(f"{WORDS} {EVERY} --snapshot-every 2 --output {tmp_path / 'run.h5'}")
     lines = [line.strip() for line in record.summary(result).splitlines()]

@@ -18,7 +18,7 @@ from miniapps.grid_block import GridBlock
 
 UNIT = 2.0**-14
 EPOCH_S = 1e9  # since the epoch, when a clock shows 0
-IMPORTS = 19.0 * UNIT  # the other times are in this unit, too
+IMPORTED = 19.0  # this and the following in units
 COMPILING, BUILDING = 7.0, {(0, 0): 32.0, (1, 0): 40.0}
 SWEEP = {(0, 0): 2.0, (1, 0): 3.0}  # of a block, per step
 PACK, UNPACK = 0.25, 0.125  # of a block, per round
@@ -28,10 +28,16 @@ BALANCING = {0: 5.0, 1: 6.0}  # of a PE, from its block's wait until it continue
 
 
 class Clock:
-    """Seconds since the program's start."""
+    """Seconds since the program's start, which only work moves.
+
+    ``unit``: seconds of a unit of work; ``put``: how a module's attribute is set.
+    """
 
     now = 1000.0
     compiles = False
+
+    def __init__(self, unit: float, put: Callable[[Any, str, Any], None] = setattr) -> None:
+        self.unit, self.put = unit, put
 
     def __call__(self) -> float:
         return self.now
@@ -40,33 +46,34 @@ class Clock:
         """The time of day."""
         return EPOCH_S + self.now
 
+    def install(self) -> None:
+        """Replace the clocks of this process."""
+        for module in (audits, engine, job, machine, timing, backend):
+            self.put(module, "perf_counter", self)
+        for mark in ("mark", "begin"):
+            self.put(backend.Clock, mark, staticmethod(self))
+        self.put(timing, "time", self.since_epoch)
+        self.put(machine, "second_clock", self)
+        self.put(system, "age_s", lambda: self.unit * IMPORTED)
 
-CLOCK = Clock()
+    def takes(self, owner: Any, name: str, units: Callable[..., float]) -> None:
+        """Let each call of a function move the clock, by its arguments and its result."""
+        right = getattr(owner, name)
+
+        def longer(*arguments: Any, **options: Any) -> Any:
+            result = right(*arguments, **options)
+            self.now += self.unit * units(*arguments, result)
+            return result
+
+        self.put(owner, name, longer)
 
 
-def takes(owner: Any, name: str, units: Callable[..., float]) -> None:
-    """Let each call of a function move the clock."""
-    right = getattr(owner, name)
-
-    def longer(*arguments: Any, **options: Any) -> Any:
-        result = right(*arguments, **options)
-        CLOCK.now += UNIT * units(*arguments)
-        return result
-
-    setattr(owner, name, longer)
+CLOCK = Clock(UNIT)
 
 
 def install() -> None:
-    """Replace the clocks of this process."""
-    for module in (
-        audits, engine, job, machine, timing, backend,
-    ):  # fmt: skip
-        module.perf_counter = CLOCK  # type: ignore[attr-defined]
-    for mark in ("mark", "begin"):
-        setattr(backend.Clock, mark, staticmethod(CLOCK))
-    timing.time = CLOCK.since_epoch  # type: ignore[attr-defined]
-    machine.second_clock = CLOCK
-    system.age_s = lambda: IMPORTS
+    """Replace the clocks of this process, and let work move them."""
+    CLOCK.install()
     right_compile = Job.compile
 
     def compile_kernels(job: Job[Any]) -> float:
@@ -77,12 +84,12 @@ def install() -> None:
             CLOCK.compiles = False
 
     Job.compile = compile_kernels  # type: ignore[method-assign]
-    takes(job.kernels, "load", lambda *_: COMPILING * CLOCK.compiles)
-    takes(Job, "build", lambda job, index: BUILDING[index])
-    takes(Job, "keep", lambda job, pe, *_: SNAPSHOT[pe])
-    takes(GridBlock, "faces", lambda *_: PACK)
-    takes(GridBlock, "fill_ghosts", lambda *_: UNPACK)
-    takes(GridBlock, "sweep_rest", lambda block, *_: SWEEP[block.index])
-    takes(GridAudit, "begin", lambda audit, block, *_: AUDIT[block.index][0])
-    takes(GridAudit, "end", lambda audit, block, *_: AUDIT[block.index][1])
-    takes(PELog, "begin_wait", lambda log, step: BALANCING[log.pe])
+    CLOCK.takes(job.kernels, "load", lambda *_: COMPILING * CLOCK.compiles)
+    CLOCK.takes(Job, "build", lambda job, index, _: BUILDING[index])
+    CLOCK.takes(Job, "keep", lambda job, pe, *_: SNAPSHOT[pe])
+    CLOCK.takes(GridBlock, "faces", lambda *_: PACK)
+    CLOCK.takes(GridBlock, "fill_ghosts", lambda *_: UNPACK)
+    CLOCK.takes(GridBlock, "sweep_rest", lambda block, *_: SWEEP[block.index])
+    CLOCK.takes(GridAudit, "begin", lambda audit, block, *_: AUDIT[block.index][0])
+    CLOCK.takes(GridAudit, "end", lambda audit, block, *_: AUDIT[block.index][1])
+    CLOCK.takes(PELog, "begin_wait", lambda log, *_: BALANCING[log.pe])
