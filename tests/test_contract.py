@@ -69,6 +69,15 @@ def engine_of(*steps: Steps, grid: tuple[int, ...] = (2, 1)) -> Engine:
     return ENGINES[-1]([Toy(layout, index, one) for index, one in toys])
 
 
+def in_a_row(count: int, steps: Steps, device: Device) -> list[Toy]:
+    """Toys on a device, on a grid of one row."""
+    layout = Layout.create((7, 5), (True, True), count, 1, (count, 1))
+    toys = [Toy(layout, index, steps) for index in layout.indices()]
+    for toy in toys:
+        toy.device = device
+    return toys
+
+
 def simulated(order: str) -> Callable[[list[Any]], Engine]:
     """What makes an engine of the sim driver that delivers messages in some order."""
 
@@ -132,10 +141,7 @@ def test_others_go_first_where_a_block_would_wait(behind: bool, order: str) -> N
             yield Pause()
             seen.append("b")
 
-    layout = Layout.create((7, 5), (True, True), 3, 1, (3, 1))
-    toys = [Toy(layout, index, waits) for index in layout.indices()]
-    for toy in toys:
-        toy.device = Behind() if behind else Device()
+    toys = in_a_row(3, waits, Behind() if behind else Device())
     Engine(toys).round(0, 1)
     assert "".join(seen) == order.replace(" ", "")
 
@@ -553,10 +559,7 @@ def test_batches(behind: bool, calls: list[list[int]]) -> None:
             toy.seen.append(str(error))
         yield AllReduce(1, "sum")
 
-    layout = Layout.create((7, 5), (True, True), 3, 1, (3, 1))
-    toys = [Toy(layout, index, asks_for_half) for index in layout.indices()]
-    for toy in toys:
-        toy.device = Behind() if behind else Device()
+    toys = in_a_row(3, asks_for_half, Behind() if behind else Device())
     Engine(toys).round(0, 1)
     assert [toy.seen for toy in toys] == [[0], ["odd"], [1]]
     assert sorted(seen) == calls
@@ -630,10 +633,7 @@ def test_time_of_a_batch(traced: bool, given: tuple[float, float], wanted: list[
         yield Batch(work, toy.index, weights[toy.index])
         device.now[0] += 1.0
 
-    layout = Layout.create((7, 5), (True, True), 2, 1, (2, 1))
-    toys = [Toy(layout, index, asks) for index in layout.indices()]
-    for toy in toys:
-        toy.device = device
+    toys = in_a_row(2, asks, device)
     engine, log = Engine(toys, traced), PELog(0)
     engine.round(0, 1)
     for number, runner in enumerate(engine.runners.values()):
@@ -675,10 +675,8 @@ def test_times_by_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
         yield Batch(work, toy.index)
         now[0] += 2.0
 
-    layout = Layout.create((7, 5), (True, True), 2, 1, (2, 1))
-    toys = [Toy(layout, index, asks) for index in layout.indices()]
+    toys = in_a_row(2, asks, Asked())
     for toy in toys:
-        toy.device = Asked()
         toy.setup = partial(asks, toy, 0)  # type: ignore[attr-defined]  # it counts for no round
     engine, log = Engine(toys).setup(), PELog(0)
     for number in range(2):

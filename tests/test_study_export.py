@@ -47,31 +47,14 @@ def record_of(head: dict[str, Any], number: int, trial: int) -> dict[str, Any]:
     pes, wall = point["pes"], point["pes"] + trial / 8
     walls = [wall * share for share in SECONDS["wall_s"]]
     compute = [[0.5 * one / (pe + 1) for one in walls] for pe in range(pes)]
-    return point | {
-        "app": "jacobi2d",
-        "steps": 5,
-        "warmup": 3,
-        "valid": True,
-        "state_hash": "ab" * 32,
-        "step_time_s": {"median": wall / 4, "min": wall / 8, "max": wall / 4},
-        "wall_s": wall,
-        "rate": {"value": 5 * 2623 / wall, "unit": "points/s"},
-        "compute_s": float(np.sum(compute)),
-        "utilisation": 0.5,
-        "imbalance": 1.25,
-        "migrations": 3,
-        "rounds": {
-            "first": [3, 5, 7],
-            "count": list(SECONDS["count"]),
-            "wall_s": walls,
-            "compute_s": compute,
-        },
-        "lb": [{"seconds": 0.125}, {"seconds": 0.25}] if point["balancer"] else [],
-        "jit_s": 0.5,
-        "import_s": 1.5,
-        "peak_rss_bytes": 1 << 27,
-        "oversubscribed": pes > 8,
-    }
+    balancing = [{"seconds": 0.125}, {"seconds": 0.25}] if point["balancer"] else []
+    rounds = {"first": [3, 5, 7], "count": list(SECONDS["count"]), "wall_s": walls}
+    times = {"median": wall / 4, "min": wall / 8, "max": wall / 4}
+    given = point | {"app": "jacobi2d", "steps": 5, "warmup": 3, "lb": balancing}
+    given |= {"step_time_s": times, "wall_s": wall, "rounds": rounds | {"compute_s": compute}}
+    given |= {"compute_s": float(np.sum(compute)), "imbalance": 1.25, "migrations": 3}
+    given |= {"import_s": 1.5, "oversubscribed": pes > 8}
+    return support.whole_record(given, wall / 5, 2623)
 
 
 def a_campaign(trials: int = 2, **values: Any) -> Campaign:
