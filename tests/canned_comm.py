@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from miniapps.workbench.cli import build_parser
 from miniapps.workbench.comm.spec import CommSpec
 from miniapps.workbench.run import launch
 from miniapps.workbench.study import noise, report
@@ -73,6 +74,11 @@ benchmark = "latency"
 driver = ["mpi"]
 library = ["mpich", "openmpi"]
 """
+
+
+def spec_of(words: str) -> CommSpec:
+    """What ``miniapps WORDS`` asks for."""
+    return CommSpec.create(build_parser(words.split()).parse_args(words.split()))
 
 
 def value_of(spec: CommSpec, size: int, trial: int) -> float:

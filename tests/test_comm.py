@@ -17,9 +17,11 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
+import canned_comm
 import numpy as np
 import pytest
 import support
+from canned_comm import spec_of
 from figure_faults import faults
 
 from miniapps import communication
@@ -34,7 +36,7 @@ from miniapps.communication.session import CHECKED, Session
 from miniapps.communication.settings import Percentiles, Settings, Span
 from miniapps.communication.timing import Overlap, Sample, Times, joined, overlap_percent
 from miniapps.parameters import InputError
-from miniapps.workbench.cli import build_parser, main
+from miniapps.workbench.cli import main
 from miniapps.workbench.comm import compare, execute, results, text, variants
 from miniapps.workbench.comm.spec import CommSpec
 from miniapps.workbench.show import comm_figure
@@ -365,28 +367,9 @@ def by_hand(name: str, **more: Any) -> dict[str, Any]:
     trial |= dict.fromkeys(("compute_us", "pure_us", "begin_us", "wait_us"), 1.0)
     trial["overlap_percent"] = 50.0
     measured = [{"trial": n, "size": 8} | trial for n in range(2)]
-    return {
-        "benchmark": name,
-        "measures": CATALOGUE[name].measures,
-        "driver": "mpi",
-        "pes": 2,
-        "buffer": "numpy",
-        "pickle": None,
-        "touch": "none",
-        "method": None,
-        "window": 64,
-        "trials": 2,
-        "percentiles": [50.0, 99.0],
-        "sizes": [8],
-        "iterations": [100],
-        "valid": True,
-        "wrong": None,
-        "barrier_us": 1.0,
-        "measured": measured,
-        "disturbance": {"waited": 0.0, "steal": 0.0},
-        "oversubscribed": False,
-        "host": {"cores": 2},
-    } | more
+    given = {"measures": CATALOGUE[name].measures, "percentiles": [50.0, 99.0], "sizes": [8]}
+    given |= {"iterations": [100], "measured": measured}
+    return canned_comm.record_of(spec_of(f"comm {name} --trials 2")) | given | more
 
 
 HEADINGS = {
@@ -413,7 +396,7 @@ def test_every_form_of_table_can_be_parsed(name: str) -> None:
 
 def test_notes_say_what_is_wrong_with_the_numbers() -> None:
     """Catches numbers of unchecked or disturbed benchmarks that look like others."""
-    bad = {"valid": None, "touch": "both", "oversubscribed": True}
+    bad = {"valid": None, "touch": "both", "oversubscribed": True, "host": {"cores": 2}}
     record = by_hand("latency", **bad)
     notes = " ".join(text.notes(record, results.rows(record)))
     assert "NOT CHECKED" in notes and "oversubscribed: 2 ranks on 2 cores" in notes
@@ -476,9 +459,9 @@ def test_arguments_are_read_as_they_were() -> None:
     """Catches an option that ranks of a launch do not get."""
     line = "comm bw --driver mpi -n 2 --buffer bytearray --pickle in --touch both -m 2:64 -W 3"
     line += " --thread-level single -i 7 -x 1 --trials 2 --seed 9 --no-check -z 50,99.9 -f"
-    spec = CommSpec.create(build_parser(line.split()).parse_args(line.split()))
+    spec = spec_of(line)
     assert spec.arguments() == line.split()
-    assert CommSpec.create(build_parser(spec.arguments()).parse_args(spec.arguments())) == spec
+    assert spec_of(" ".join(spec.arguments())) == spec
 
 
 def test_defaults_are_those_of_the_papers() -> None:
@@ -497,9 +480,7 @@ def test_defaults_are_those_of_the_papers() -> None:
 
 def compared() -> tuple[list[dict[str, Any]], list[CommSpec]]:
     """Records of a comparison of three variants by hand, and what was launched for it."""
-    words = "comm latency -m 8:8 --trials 4".split()
-    spec = CommSpec.create(build_parser(words).parse_args(words))
-    made, _ = variants.variants(spec, ("touch",))
+    made, _ = variants.variants(spec_of("comm latency -m 8:8 --trials 4"), ("touch",))
     assert [one.spec.settings.touch_only for one in made] == [False, True, True]
     launched: list[CommSpec] = []
 
@@ -509,8 +490,7 @@ def compared() -> tuple[list[dict[str, Any]], list[CommSpec]]:
         record = by_hand("latency", touch=one.settings.touch, percentiles=[])
         trial = record["measured"][0] | {"value": factor * (10 + len(launched) % 3)}
         del trial["percentiles"]
-        host = {"processor": "Abacus", "cores": 4}
-        return record | {"measured": [trial], "trials": 1, "host": host}
+        return record | {"measured": [trial], "trials": 1}
 
     records = compare.measured(made, launch)
     assert not isinstance(records, int)
@@ -541,8 +521,7 @@ def test_ratios_have_intervals() -> None:
 
 def test_what_cannot_be_compared_is_named() -> None:
     """Catches a variant that is left out in silence, and a comparison of one."""
-    words = "comm latency --pickle out".split()
-    spec = CommSpec.create(build_parser(words).parse_args(words))
+    spec = spec_of("comm latency --pickle out")
     made, left_out = variants.variants(spec, ("buffer", "pickle"))
     names = [variant.name for variant in made]
     assert names[0] == "numpy pickle out" and "bytearray no pickle" in names
@@ -557,9 +536,8 @@ def test_figures_show_everything() -> None:
     """Catches a label, a title or a legend that is cut off or covered."""
     records, _ = compared()
     assert faults(comm_figure.figure_of(records, compare.ratios(records)), ["Abacus, 4 core"]) == []
-    host = {"processor": "Abacus", "cores": 4}
     for name in ("latency", "bw", "iallgather"):
-        record = by_hand(name, host=host)
+        record = by_hand(name)
         one = record | {"results": results.rows(record)}
         assert (
             faults(comm_figure.figure_of([one]), [name, "mpi", "2 ranks", "Abacus, 4 core"]) == []
@@ -570,7 +548,7 @@ def test_figures_name_units() -> None:
     """Catches a rate in MB/s that is called MiB/s, and a KiB of 1000 bytes."""
     labels = {"latency": "latency [us]", "bw": "bandwidth [MB/s]", "iallgather": "latency [us]"}
     for name, label in labels.items():
-        record = by_hand(name, host={"processor": "Abacus", "cores": 4})
+        record = by_hand(name)
         axes = comm_figure.figure_of([record | {"results": results.rows(record)}]).axes[0]
         assert axes.get_ylabel() == label and axes.lines[0].get_ydata().tolist() == [2.0]
         assert [text.get_text() for text in axes.get_xticklabels()] == ["8 B"]

@@ -13,6 +13,7 @@ from typing import Any
 import comm_program
 import pytest
 import support
+from canned_comm import spec_of
 
 from miniapps import communication, drivers
 from miniapps.communication import timing
@@ -24,9 +25,7 @@ from miniapps.communication.progress import Progress
 from miniapps.communication.session import Session
 from miniapps.communication.settings import METHODS, Settings
 from miniapps.drivers.descriptor import Start
-from miniapps.workbench.cli import build_parser
 from miniapps.workbench.comm import variants
-from miniapps.workbench.comm.spec import CommSpec
 from miniapps.workbench.run import launch
 
 PROGRAM = Path(comm_program.__file__)
@@ -164,8 +163,7 @@ def test_it_is_known_what_a_rank_does(name: str, touch: str, does: str) -> None:
 
 def test_methods_of_each_driver_are_compared() -> None:
     """Catches a driver without methods that is left out, and methods of others that are named."""
-    words = "comm bcast --driver file --method flat".split()
-    spec = CommSpec.create(build_parser(words).parse_args(words))
+    spec = spec_of("comm bcast --driver file --method flat")
     made, left_out = variants.variants(spec, ("driver", "method"))
     names = ["file method flat", "file method tree", "mpi", "charm method group"]
     assert [variant.name for variant in made] == [*names, "charm method section"]
@@ -174,9 +172,8 @@ def test_methods_of_each_driver_are_compared() -> None:
 
 def test_only_the_variants_by_files_have_a_folder(tmp_path: Path) -> None:
     """Catches an option of one driver that is given to others, or lost where drivers compare."""
-    words = ["comm", "bcast", "--driver", "file", "--file-dir", str(tmp_path)]
-    spec = CommSpec.create(build_parser(words).parse_args(words))
-    assert CommSpec.create(build_parser(spec.arguments()).parse_args(spec.arguments())) == spec
+    spec = spec_of(f"comm bcast --driver file --file-dir {tmp_path}")
+    assert spec_of(" ".join(spec.arguments())) == spec
     made, _ = variants.variants(spec, ("driver", "touch"))
     for variant in made:
         given = "--file-dir" in variant.spec.arguments()
