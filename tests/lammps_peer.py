@@ -34,8 +34,7 @@ def ask(
     np.savez(
         request, position=position, velocity=velocity, steps=steps, shift=problem.shift, **numbers
     )
-    done = support.execute([sys.executable, __file__, request, answer])
-    assert done.returncode == 0, f"LAMMPS did not run: {done.stderr}"
+    support.execute([sys.executable, __file__, request, answer], check=True)
     with np.load(answer) as said:
         return said["force"], said["rows"]
 

@@ -78,6 +78,8 @@ GPU_GAIN = 75  # at most, of a GPU over such a core: 3e11 points per second at 4
 TOOLKIT = "MINIAPPS_CUDA_TOOLKIT"  # by which a whole test run may use the stub driver
 LAUNCHER_VARIABLES = ("PMI_", "OMPI_", "MV2_", "SLURM_", "PMIX_", "HYDI_", "MINIAPPS_", "NETSTART")
 
+Done = subprocess.CompletedProcess[str]
+
 
 def of_a_launcher(variable: str) -> bool:
     """Whether a variable of the environment is one that a launcher sets."""
@@ -96,9 +98,13 @@ def execute(
     env: dict[str, str] | None = None,
     given: str = "",
     cwd: Path | None = None,
-) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, with no terminal and no launcher around it, and input ``given``."""
-    return subprocess.run(
+    check: bool = False,
+) -> Done:
+    """Run a command to its end, with no terminal and no launcher around it, and input ``given``.
+
+    ``check``, also below: whether it must end with status 0.
+    """
+    done = subprocess.run(
         [str(word) for word in command],
         input=given,
         capture_output=True,
@@ -107,24 +113,28 @@ def execute(
         env=clean_environment(env),
         cwd=cwd,
     )
+    return checked(done, check)
 
 
-def benchmark(
-    name: str, *arguments: object, timeout: float = PATIENCE_S, env: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
+def checked(done: Done, check: bool) -> Done:
+    """A process that has ended; with status 0, if ``check``."""
+    said = f"{done.args}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == 0 or not check, said
+    return done
+
+
+def benchmark(name: str, *arguments: object, timeout: float = PATIENCE_S, **more: Any) -> Done:
     """Run a benchmark as a developer would: from the root, as nothing of it is installed."""
     command = [sys.executable, "-m", f"benchmarks.{name}", *arguments]
-    return execute(command, timeout, env, cwd=ROOT)
+    return execute(command, timeout, cwd=ROOT, **more)
 
 
-def miniapps(
-    *arguments: object, timeout: float = PATIENCE_S, env: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
+def miniapps(*arguments: object, timeout: float = PATIENCE_S, **more: Any) -> Done:
     """Run the command ``miniapps`` as a user would."""
-    return execute([*PROGRAM, *arguments], timeout, env)
+    return execute([*PROGRAM, *arguments], timeout, **more)
 
 
-def in_process(*arguments: object) -> subprocess.CompletedProcess[str]:
+def in_process(*arguments: object, check: bool = False) -> Done:
     """Run the command ``miniapps`` in this process, with no launcher around it.
 
     A process of its own would import NumPy and Numba again, which takes longer than a small run.
@@ -137,7 +147,8 @@ def in_process(*arguments: object) -> subprocess.CompletedProcess[str]:
                 status = main(words)
             except SystemExit as ended:
                 status = int(ended.code or 0)
-    return subprocess.CompletedProcess(words, status, out.getvalue(), err.getvalue())
+    done = subprocess.CompletedProcess(words, status, out.getvalue(), err.getvalue())
+    return checked(done, check)
 
 
 def refused(words: Sequence[object]) -> str:
@@ -162,8 +173,8 @@ def run_record(
     arguments = ("run", *arguments)
     at = arguments.index("--") if "--" in arguments else len(arguments)
     words = (*arguments[:at], "--json", "-", *arguments[at:])
-    done = in_process(*words) if env is None else miniapps(*words, timeout=timeout, env=env)
-    assert done.returncode == 0, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    more = {"timeout": timeout, "env": env}
+    done = in_process(*words, check=True) if env is None else miniapps(*words, check=True, **more)
     return json.loads(done.stdout.splitlines()[-1])
 
 

@@ -86,8 +86,7 @@ def test_frames_are_few() -> None:
 def test_a_browser_shows_the_animation(traced_runs, browser_page):
     """Catches a page that needs the network, raises, or whose slider does nothing."""
     source = traced_runs["charm"]
-    done = in_process("plot", source, "--animation", "--compare", traced_runs["mpi"])
-    assert done.returncode == 0, done.stderr
+    done = in_process("plot", source, "--animation", "--compare", traced_runs["mpi"], check=True)
     assert done.stdout.split() == [str(source.with_suffix(".html"))]
     shown, complaints = browser_page(source.with_suffix(".html"))
     shown.wait_for_selector(".bars path")

@@ -566,15 +566,13 @@ def test_a_serial_run_asks_for_no_library_that_it_does_not_need() -> None:
 
     Also one inside a ``try``, and a start that is slower, or fails, for what only a GPU needs.
     """
-    done = support.execute([sys.executable, "-c", SERIAL_COMMAND])
-    assert done.returncode == 0, done.stderr
+    done = support.execute([sys.executable, "-c", SERIAL_COMMAND], check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_what_only_launches_loads_no_compiler() -> None:
     """Catches an import that has every launch wait for Numba twice."""
-    done = support.execute([sys.executable, "-c", LAUNCHING_COMMANDS])
-    assert done.returncode == 0, done.stderr
+    done = support.execute([sys.executable, "-c", LAUNCHING_COMMANDS], check=True)
     assert done.stdout.splitlines()[-1] == ""
 
 

@@ -72,8 +72,7 @@ TILED = "jacobi2d", "jacobi2d, float32", "stencil3d", "pic, tiles"
 
 def record(*words: object) -> dict[str, Any]:
     """The record of a run that must be valid, made in this process unless PEs are launched."""
-    done = support.in_process(*words, "--json", "-")
-    assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
+    done = support.in_process(*words, "--json", "-", check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 

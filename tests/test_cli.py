@@ -359,8 +359,7 @@ def test_dry_run_starts_nothing(capsys, monkeypatch, tmp_path):
 def test_dry_run_gives_the_same_state(capsys, run_record):
     """Catches a printed command that does not work when it is typed by hand."""
     words = shlex.split(printed(capsys, *SMALL, "--driver", "mpi", "-n", "2", "--dry-run"))
-    done = support.execute([*words, "--json", "-"])
-    assert done.returncode == 0, done.stderr
+    done = support.execute([*words, "--json", "-"], check=True)
     assert json.loads(done.stdout)["state_hash"] == run_record(*SMALL[1:])["state_hash"]
 
 

@@ -216,8 +216,7 @@ def parsed(output: str) -> tuple[str, list[list[float]]]:
 def test_the_command_prints_what_parsers_of_omb_read(tmp_path: Path) -> None:
     """Catches a heading or a line of numbers that programs for OMB's output do not find."""
     files = ("--json", tmp_path / "one.json", "--csv", tmp_path / "one.csv")
-    done = support.in_process("comm", "latency", *TINY, *files)
-    assert done.returncode == 0, done.stderr
+    done = support.in_process("comm", "latency", *TINY, *files, check=True)
     first, rows = parsed(done.stdout)
     assert first == "# OMB Python MPI Latency Test"
     assert done.stdout.splitlines()[1] == "# Size (B)      Latency (us)"
@@ -344,8 +343,9 @@ def reframe_reads(output: str, name: str, folder: Path) -> dict[str, float]:
 def test_reframe_reads_what_the_command_prints(benchmark, name, more, tmp_path):
     """Catches text in which a program for OMB's output does not find the numbers of OMB."""
     words = ("-m", "8:1048576:131072", "-i", 5, "-x", 1, "--trials", 2, "-W", 4)
-    done = support.in_process("comm", benchmark, *words, *more, "--json", tmp_path / "record")
-    assert done.returncode == 0, done.stderr
+    done = support.in_process(
+        "comm", benchmark, *words, *more, "--json", tmp_path / "record", check=True
+    )
     record = json.loads((tmp_path / "record").read_text())
     small, large = record["results"]
     metric, row = ("latency", small) if benchmark == "latency" else ("bandwidth", large)

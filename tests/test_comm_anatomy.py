@@ -99,8 +99,7 @@ def test_the_text_has_every_call_and_level() -> None:
 def test_parts_are_measured(tmp_path: Path) -> None:
     """Catches a part that is not timed, a whole without its parts, a table that lacks rows."""
     files = ("--json", tmp_path / "one.json", "--csv", tmp_path / "one.csv")
-    done = support.in_process("comm", "anatomy", *TINY, *files)
-    assert done.returncode == 0, done.stderr
+    done = support.in_process("comm", "anatomy", *TINY, *files, check=True)
     made = json.loads((tmp_path / "one.json").read_text())
     for launch in made["launches"]:
         assert (launch["pes"], launch["thread_level"]) == (2, "funneled")
@@ -185,8 +184,7 @@ def test_parts_are_measured_under_charm(tmp_path: Path) -> None:
     """Catches a path that is not timed, parts that do not add up, calls that were not made."""
     files = ("--json", tmp_path / "one.json", "--csv", tmp_path / "one.csv")
     tiny = ("-m", "64:65536:1024", "-i", 20, "--trials", 2)
-    done = support.in_process("comm", "anatomy", "--driver", "charm", *tiny, *files)
-    assert done.returncode == 0, done.stderr
+    support.in_process("comm", "anatomy", "--driver", "charm", *tiny, *files, check=True)
     made = json.loads((tmp_path / "one.json").read_text())
     assert made["valid"] and len(made["launches"]) == anatomy.LAUNCHES
     found = {(row["size"], row["call"]): row for row in made["results"]}
@@ -273,8 +271,7 @@ def test_calls_that_are_not_made_have_no_times(tmp_path: Path) -> None:
 def test_a_compiler_that_fails_leaves_the_column_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a run that needs a C compiler, and a number for C that nobody measured."""
     monkeypatch.setenv("MPICH_CC", "/nonesuch")
-    done = support.in_process("comm", "anatomy", *TINY)
-    assert done.returncode == 0, done.stderr
+    done = support.in_process("comm", "anatomy", *TINY, check=True)
     said = " ".join(done.stdout.split())
     assert "no ping-pong in C, so library and rest are not known: mpicc: " in said
     assert CALLS[C] not in done.stdout and CALLS[ARRAY] in done.stdout

@@ -39,8 +39,7 @@ def made_on(driver: str, ranks: int) -> list[dict[str, Any]]:
     chosen = drivers.get(driver)
     words = [sys.executable, str(PROGRAM), driver]
     command = chosen.command(Start(words, ranks, chosen.options()))
-    done = support.execute(command, 240, {"PYTHONPATH": str(PROGRAM.parent)})
-    assert done.returncode == 0, done.stderr
+    done = support.execute(command, 240, {"PYTHONPATH": str(PROGRAM.parent)}, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

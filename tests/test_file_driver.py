@@ -199,8 +199,7 @@ def test_only_folders_of_dead_runs_are_removed(tmp_path: Path) -> None:
 def test_a_run_says_what_it_finds_and_does_not_read_it(tmp_path: Path) -> None:
     """Catches a run that reads old messages, or removes them without a word, or leaves any."""
     dead = left_by_the_dead(tmp_path)
-    done = support.miniapps(*RUN, "-n", 2, "--file-dir", tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = support.miniapps(*RUN, "-n", 2, "--file-dir", tmp_path, check=True)
     line = f"miniapps: removed {dead}, the messages of a run that was killed\n"
     assert done.stderr == line and not [*tmp_path.iterdir()]
 

@@ -117,8 +117,7 @@ def test_commands_are_those_of_the_program():
         "for words in json.loads(sys.argv[1]):\n"
         "    assert main([*words, '--dry-run']) == 0, words\n"
     )
-    done = support.execute([sys.executable, "-c", program, json.dumps(cpu)])
-    assert done.returncode == 0, done.stderr
+    done = support.execute([sys.executable, "-c", program, json.dumps(cpu)], check=True)
     assert done.stdout.count("mpiexec -n 2") == len(apps) + 3 + on_cpu
     assert done.stdout.count("+p2") == len(apps) + 1
     watch = ["env", "MINIAPPS_NO_POOL=1", "compute-sanitizer"]

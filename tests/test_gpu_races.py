@@ -37,8 +37,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
     checked = gpu_stub.environment(folder) | {"MINIAPPS_CUDA_TOOLKIT": "races:Checked"}
 
     def make(folder: Path) -> None:
-        done = support.execute([support.BIN / "python", PROGRAM], RUN_S, checked)
-        assert done.returncode == 0, done.stderr
+        done = support.execute([support.BIN / "python", PROGRAM], RUN_S, checked, check=True)
         (folder / "found.json").write_text(done.stdout)
 
     made = support.made_once(tmp_path_factory, "races", make)

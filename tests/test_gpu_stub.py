@@ -202,10 +202,9 @@ def test_a_chare_migrates_with_one_buffer(options, wanted, environment, tmp_path
         "run jacobi2d --size 12x8 --steps 3 --warmup 0 --audit 0 --time-tile 1 --device gpu "
         f"--driver charm -n 2 --odf 2 --balancer Rotate --lb-period 1 {options}"
     )
-    done = support.execute(
-        [*support.PROGRAM, *run.split()], RUN_S, environment | {"PYTHONPATH": paths}
+    support.execute(
+        [*support.PROGRAM, *run.split()], RUN_S, environment | {"PYTHONPATH": paths}, check=True
     )
-    assert done.returncode == 0, done.stderr
     lines = file.read_text().splitlines()
     assert len(lines) == 8 and {*lines} == {wanted}
 
@@ -274,8 +273,7 @@ ANSWERS = {
 def test_wrong_programs_are_refused(environment: dict[str, str]) -> None:
     """Catches a stub driver that takes what a real one refuses, and one that refuses too much."""
     program = Path(__file__).with_name("gpu_wrong_programs.py")
-    done = support.execute([support.BIN / "python", program], env=environment)
-    assert done.returncode == 0, done.stderr
+    done = support.execute([support.BIN / "python", program], env=environment, check=True)
     wanted = {
         name: [f"CUDA_ERROR_{error}", "CUDA_SUCCESS"]
         for error, names in ANSWERS.items()
@@ -379,8 +377,7 @@ def test_no_process_forks_after_it_has_opened_a_gpu(words, given, environment, t
     command = [*support.PROGRAM, *words.split()]
     if words.startswith("study"):
         command += ["--campaign", tmp_path / "campaign.jsonl"]
-    done = support.execute(command, RUN_S, noted, given)
-    assert done.returncode == 0, done.stderr
+    support.execute(command, RUN_S, noted, given, check=True)
     assert not forks.exists(), forks.read_text()
 
 
@@ -426,8 +423,7 @@ def test_messages_in_device_memory_are_right(environment: dict[str, str]) -> Non
     program = Path(comm_program.__file__)
     python = support.BIN / "python"
     command = [support.BIN / "mpiexec", "-n", 2, python, program, "mpi", "cupy", "numba"]
-    done = support.execute(command, RUN_S, environment)
-    assert done.returncode == 0, done.stderr
+    done = support.execute(command, RUN_S, environment, check=True)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     names = [(buffer, name) for buffer in ("cupy", "numba") for name in comm_program.ON_DEVICE]
     assert [(line["buffer"], line["name"]) for line in lines] == names
@@ -474,18 +470,18 @@ def test_numpy_without_a_name_that_numba_cuda_wants(environment: dict[str, str])
         "import sys, numpy, numba.np.arrayobj; vars(numpy).pop('row_stack', None);"
         "from miniapps.workbench.cli import main; sys.exit(main(sys.argv[1:]))"
     )
-    done = support.execute(
-        [support.BIN / "python", "-c", program, *TINY.split()], RUN_S, environment
+    support.execute(
+        [support.BIN / "python", "-c", program, *TINY.split()], RUN_S, environment, check=True
     )
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
 def test_calls_are_timed_and_counted(environment: dict[str, str]) -> None:
     """Catches calls that are not timed, or counted for the process instead of per block."""
     script = support.ROOT / "benchmarks/gpu_calls.py"
-    done = support.execute([support.BIN / "python", script, "--smoke"], RUN_S, environment)
-    assert done.returncode == 0, done.stderr
+    done = support.execute(
+        [support.BIN / "python", script, "--smoke"], RUN_S, environment, check=True
+    )
     times, counts = map(rows_of, done.stdout.strip().split("\n\n"))
     assert all(0.0 < float(row["10 %"]) <= float(row["µs"]) for row in times.values())
     assert {"event, record", "launch, packed before", "copy to host, 16 MB, until done"} <= set(
@@ -549,8 +545,7 @@ MOST = {
 def counted(*words: Any) -> dict[str, dict[str, float]]:
     """What `benchmarks/gpu/host.py` counts."""
     skips.without("stub")
-    done = support.benchmark("gpu.host", "--counts", *words, timeout=2 * RUN_S)
-    assert done.returncode == 0, done.stderr
+    done = support.benchmark("gpu.host", "--counts", *words, timeout=2 * RUN_S, check=True)
     return json.loads(done.stdout)
 
 
@@ -619,8 +614,7 @@ def test_the_driver_spends_delays(environment: dict[str, str], tmp_path: Path) -
     file.write_text(costs.as_text(delays))
     program = Path(__file__).with_name("gpu_delays_program.py")
     slow = environment | {gpu_stub.COSTS: str(file)}
-    done = support.execute([support.BIN / "python", program], RUN_S, slow)
-    assert done.returncode == 0, done.stderr
+    support.execute([support.BIN / "python", program], RUN_S, slow, check=True)
 
 
 @pytest.mark.slow

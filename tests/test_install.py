@@ -102,8 +102,7 @@ DATA = "workbench/study/report.html", "studies/published/charmpy.json", "lessons
 
 def tracked() -> list[str]:
     """The project's files, as git names them."""
-    listed = support.execute(["git", "-C", support.ROOT, "ls-files"])
-    assert listed.returncode == 0, listed.stderr
+    listed = support.execute(["git", "-C", support.ROOT, "ls-files"], check=True)
     return [name for name in listed.stdout.splitlines() if (support.ROOT / name).exists()]
 
 
@@ -116,8 +115,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(support.ROOT / name, copy / name, follow_symlinks=False)
     words = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", copy, copy]
-    done = support.execute([sys.executable, "-m", "pip", *words])
-    assert done.returncode == 0, done.stderr
+    support.execute([sys.executable, "-m", "pip", *words], check=True)
     (built,) = copy.glob("*.whl")
     return built
 
@@ -136,8 +134,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     folder = tmp_path_factory.mktemp("installed")
     python = environments.make(folder / "venv", without=("charm",))
     pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps"]
-    done = support.execute([*pip, "--disable-pip-version-check", "--no-index", wheel])
-    assert done.returncode == 0, done.stderr
+    support.execute([*pip, "--disable-pip-version-check", "--no-index", wheel], check=True)
     work = folder / "work"
     work.mkdir()
     before = Path.cwd()
@@ -179,8 +176,7 @@ def test_wheel_beside_packages_of_other_people(first, wheel, tmp_path, monkeypat
     pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps"]
     both = [wheel, tmp_path / "theirs"]
     for one in both if first == "ours" else reversed(both):
-        done = support.execute([*pip, "--no-build-isolation", one])
-        assert done.returncode == 0, done.stderr
+        support.execute([*pip, "--no-build-isolation", one], check=True)
     program = "; ".join(f"import {part}; assert {part}.THEIRS" for part in apps.PARTS)
     assert support.execute([python, "-c", program]).returncode == 0
     launched, first_of_demo = "--size 9x8 --steps 2 --driver mpi -n 2", "--preset demo"

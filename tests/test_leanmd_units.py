@@ -81,8 +81,7 @@ def written(request: Any, tmp_path_factory: Any) -> Written:
     path, units = tmp_path_factory.mktemp("units") / "lammps.data", request.param
     search = {"LD_LIBRARY_PATH": str(support.BIN.parent / "lib")}  # of the MPI that it loads
     words = [sys.executable, "-c", SCRIPT, path, units, *SYSTEMS[units][:6], STEPS]
-    done = support.execute(words, env=search)
-    assert done.returncode == 0, done.stderr
+    done = support.execute(words, env=search, check=True)
     return units, path, json.loads(done.stdout)
 
 

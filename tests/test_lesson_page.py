@@ -43,8 +43,7 @@ def outputs(text: str) -> list[str]:
 def launched(program: Path, processes: int) -> str:
     """What a program for mpi4py prints; each process writes all of it at once."""
     command = [support.BIN / "mpiexec", "-n", processes, sys.executable, program]
-    done = support.execute(command, env={"PYTHONUNBUFFERED": ""})
-    assert done.returncode == 0, done.stderr
+    done = support.execute(command, env={"PYTHONUNBUFFERED": ""}, check=True)
     return done.stdout
 
 

@@ -876,8 +876,7 @@ def test_a_prediction_from_the_command_line(tmp_path: Path) -> None:
     """Catches a command that ends badly, a figure that is not written, and a table without rows."""
     figure = tmp_path / "scaling.png"
     words = ["--size", "2000x2000", "--machine", "cray-xc40", "--pes", "64,512", "--odf", "1,2"]
-    done = support.in_process("model", "strong", "jacobi2d", *words, "--figure", figure)
-    assert done.returncode == 0, done.stderr
+    done = support.in_process("model", "strong", "jacobi2d", *words, "--figure", figure, check=True)
     rows = [line.split() for line in done.stdout.splitlines() if "2000x2000" in line]
     assert [row[0] for row in rows] == ["mpi", "charm", "charm"] * 2
     assert figure.stat().st_size > 1000 and "machine: KNL nodes" in done.stdout

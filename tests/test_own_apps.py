@@ -94,8 +94,7 @@ def test_installed_app_runs(folder: Path, tmp_path: Path) -> None:
     (folder / "pyproject.toml").write_text(PROJECT)
     words = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--target"]
     command = [sys.executable, "-m", "pip", "install", *words, tmp_path / "site", folder]
-    done = support.execute(command)
-    assert done.returncode == 0, done.stderr
+    support.execute(command, check=True)
     env = {"PYTHONPATH": str(tmp_path / "site")}
     lines = (
         "heat --preset tiny",

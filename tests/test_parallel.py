@@ -385,6 +385,5 @@ def test_a_python_without_the_project_installed(driver: str, tmp_path: Path) -> 
     }
     command = [bare, "-m", "miniapps", "run", *PROBLEMS["heated"].split(), "--json", "-"]
     way = ["--driver", driver, "-n", 2, "--warmup", WARMUP, "--steps", STEPS]
-    done = support.execute([*command, *way], 120, env)
-    assert done.returncode == 0, done.stderr
+    done = support.execute([*command, *way], 120, env, check=True)
     assert json.loads(done.stdout.splitlines()[-1])["state_hash"] == right_hash("heated")

@@ -141,8 +141,7 @@ def again(file: Path, ends: list[int], patch: pytest.MonkeyPatch, *more: object)
     launches = Launches(ends, patch)
     words = *RUNS["echo"].split(), "--warmup", 0, "--checkpoint", file, "--checkpoint-every", 2
     how = "--restart-on-failure", 3, "--json", "-", *more
-    done = support.in_process("run", *words, *how)
-    assert done.returncode == 0, done
+    done = support.in_process("run", *words, *how, check=True)
     return launches.runs, json.loads(done.stdout), done.stderr
 
 

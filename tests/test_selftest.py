@@ -200,8 +200,7 @@ def test_every_fault_has_its_targets() -> None:
 
 def test_faults_of_gpu_kernels_import_no_kernel() -> None:
     """Catches a catalogue that needs a GPU, or numba before it is asked to simulate one."""
-    done = support.execute([sys.executable, "-c", CATALOGUE])
-    assert done.returncode == 0, done.stderr
+    done = support.execute([sys.executable, "-c", CATALOGUE], check=True)
     counted = json.loads(done.stdout)
     assert min(counted.values()) >= LEAST_PER_APP and set(counted) == set(GPU_APPS)
 
@@ -222,8 +221,7 @@ print(json.dumps(found))
 def test_every_fault_of_gpu_kernels_fits() -> None:
     """Catches a fault of words that a kernel no longer has: its trials would test no check."""
     skips.without("sim")
-    done = support.execute([sys.executable, "-c", FITTING, *GPU_APPS])
-    assert done.returncode == 0, done.stderr
+    done = support.execute([sys.executable, "-c", FITTING, *GPU_APPS], check=True)
     assert json.loads(done.stdout) == []
 
 
@@ -247,8 +245,7 @@ print(json.dumps(misfits))
 def test_faults_of_gpu_kernels_are_made_and_taken_away(tmp_path: Path) -> None:
     """Catches a changed kernel that does not run, or outlives its trial; one that nothing sees."""
     skips.without("sim")
-    done = support.execute([sys.executable, "-c", SIMULATED, tmp_path])
-    assert done.returncode == 0, done.stderr
+    done = support.execute([sys.executable, "-c", SIMULATED, tmp_path], check=True)
     before, wrong, same, after, missing = json.loads(done.stdout)
     assert before == after == [False, "", False]
     assert wrong[0] and "differs from reference" in wrong[1]

@@ -45,12 +45,12 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[virtual_hosts.Vi
 
 
 def done_on(
-    hosts: virtual_hosts.VirtualHosts, host: str, *words: object, **more: str
+    hosts: virtual_hosts.VirtualHosts, host: str, *words: object, check: bool = False, **more: str
 ) -> subprocess.CompletedProcess[str]:
     """The command ``miniapps``, ended on a host; nothing is left on any host."""
     done = hosts.on(host, PROGRAM, *words, env=hosts.environment() | more, timeout=300)
     assert nothing_left(hosts)
-    return done
+    return support.checked(done, check)
 
 
 def nothing_left(hosts: virtual_hosts.VirtualHosts) -> bool:
@@ -80,8 +80,7 @@ def test_a_run_on_two_hosts(driver: str, hosts: virtual_hosts.VirtualHosts) -> N
     """
     json_file = hosts.shared / f"{driver}.json"
     words = ["run", "jacobi2d", "--preset", "tiny", *where(hosts, driver, "a,b")]
-    done = done_on(hosts, "c", *words, "--json", json_file)
-    assert done.returncode == 0, done.stderr
+    done_on(hosts, "c", *words, "--json", json_file, check=True)
     record = json.loads(json_file.read_text())
     serial = support.run_record("jacobi2d", "--preset", "tiny")
     assert record["state_hash"] == serial["state_hash"]
@@ -98,8 +97,7 @@ def test_every_app_has_the_same_bits(driver, named, hosts):
     runs = [f"run {app} --preset tiny {options}" for app in APPS]
     lines = hosts.shared / "runs"
     lines.write_text("\n".join(runs))
-    done = done_on(hosts, "a", "batch", lines)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = done_on(hosts, "a", "batch", lines, check=True)
     found = [json.loads(line)["state_hash"] for line in done.stdout.splitlines()]
     serial = support.records_of([f"{app} --preset tiny" for app in APPS])
     assert found == [record["state_hash"] for record in serial]
@@ -113,8 +111,7 @@ def test_open_mpi_on_two_hosts(hosts: virtual_hosts.VirtualHosts) -> None:
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     launcher = ["--launcher", openmpi / "bin" / "mpiexec", "--hosts", "a,b", "--driver", "mpi"]
     words = ["run", "pic", "--preset", "tiny", "--json", "-", *launcher]
-    done = done_on(hosts, "a", *words, MPI4PY_LIBMPI=str(library), **root)
-    assert done.returncode == 0, done.stderr
+    done = done_on(hosts, "a", *words, MPI4PY_LIBMPI=str(library), **root, check=True)
     record = json.loads(done.stdout)
     assert record["versions"]["mpi"].startswith("Open MPI") and len(record["hosts"]) == 2
     assert record["state_hash"] == support.run_record("pic", "--preset", "tiny")["state_hash"]
@@ -125,8 +122,7 @@ def test_open_mpi_on_two_hosts(hosts: virtual_hosts.VirtualHosts) -> None:
 def test_messages_between_hosts_are_measured(driver, hosts):
     """Mistake: a benchmark whose ranks are all on the first host."""
     words = ["comm", "latency", "-m", "8:16", "-i", "100", "--driver", driver, "--json", "-"]
-    done = done_on(hosts, "a", *words, "--hosts", "b,c")
-    assert done.returncode == 0, done.stderr
+    done = done_on(hosts, "a", *words, "--hosts", "b,c", check=True)
     record = json.loads(done.stdout)
     assert [one["name"] for one in record["hosts"]] == ["b", "c"] and record["valid"]
 

@@ -84,15 +84,13 @@ def test_two_commands_start_the_first_lesson(package, tmp_path) -> None:
     assert install == "python3 -m venv .venv && .venv/bin/pip install ."
     # Without the network: into a folder, with the dependencies that are there already.
     words = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--target", tmp_path]
-    done = support.execute([sys.executable, "-m", "pip", "install", *words, package])
-    assert done.returncode == 0, done.stderr
+    support.execute([sys.executable, "-m", "pip", "install", *words, package], check=True)
     program, *arguments = shlex.split(start)
     assert program == ".venv/bin/miniapps" and arguments[-1] == lessons.names()[0]
     student = tmp_path / "student"
     student.mkdir()
     line = f"cd {student} && exec {sys.executable} {tmp_path}/bin/miniapps {' '.join(arguments)}"
-    done = support.execute(["sh", "-c", line], env={"PYTHONPATH": str(tmp_path)})
-    assert done.returncode == 0, done.stderr
+    support.execute(["sh", "-c", line], env={"PYTHONPATH": str(tmp_path)}, check=True)
     first = lessons.load(arguments[-1])
     assert (student / "ring.py").read_text() == first.skeleton("mpi4py")
     assert (student / "ring.md").read_text().startswith("# 1.")

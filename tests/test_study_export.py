@@ -168,8 +168,9 @@ laws = {path.name: model.hypothesis.function for (path, _), model in models.mode
 print(json.dumps({name: law.evaluate(64) for name, law in laws.items()}))
 """
     (place,) = EXTRAP.glob("lib/python*/site-packages")
-    done = support.execute([sys.executable, "-c", program, path], env={"PYTHONPATH": str(place)})
-    assert done.returncode == 0, done.stderr
+    done = support.execute(
+        [sys.executable, "-c", program, path], env={"PYTHONPATH": str(place)}, check=True
+    )
     found, models = map(json.loads, done.stdout.splitlines())
     names = {"mpi", "charm_odf1", "charm_odf4", "charm_odf4_Greedy2"}
     assert found.keys() == names  # not serial, which has one point
@@ -332,10 +333,9 @@ def test_reframe_puts_no_launcher_around_a_launcher(tmp_path: Path) -> None:
     (tmp_path / "settings.py").write_text(f"site_configuration = {settings!r}\n")
     (tmp_path / "check.py").write_text(reframe_check(a_campaign(pes=(2,), drivers=("mpi",))))
     words = [support.BIN / "reframe", "-C", tmp_path / "settings.py", "-c", tmp_path / "check.py"]
-    done = support.execute(
-        [*words, "--prefix", tmp_path, "--dry-run"], 100, {"HOME": str(tmp_path)}
+    support.execute(
+        [*words, "--prefix", tmp_path, "--dry-run"], 100, {"HOME": str(tmp_path)}, check=True
     )
-    assert done.returncode == 0, done.stdout
     (script,) = (tmp_path / "stage").rglob("rfm_job.sh")
     assert "\nminiapps run jacobi2d --driver mpi -n 2 " in script.read_text()
 

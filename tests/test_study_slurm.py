@@ -87,8 +87,7 @@ def run_jobs(folder: Path, tmp_path: Path, more: dict[str, str] | None = None) -
         "SPOOL": str(place),
         "PYTHONPATH": os.pathsep.join([str(support.ROOT), os.environ.get("PYTHONPATH", "")]),
     }
-    done = support.execute([folder / "submit.sh"], 200, variables | (more or {}))
-    assert done.returncode == 0, done.stderr
+    support.execute([folder / "submit.sh"], 200, variables | (more or {}), check=True)
 
 
 def forged(folder: Path, trial: int, point: int, **changes: Any) -> Path:

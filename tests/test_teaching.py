@@ -42,8 +42,7 @@ def run_charm(program: Path, pes: int, more: list[object], folder: Path) -> str:
 
 def finished(command: list[object]) -> str:
     """Run a command that must end well within a minute; returns what it printed."""
-    done = support.execute(command)
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    done = support.execute(command, check=True)
     return done.stdout
 
 
