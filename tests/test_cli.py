@@ -32,7 +32,6 @@ from miniapps.workbench.cli import FURTHER, main
 from miniapps.workbench.parser import command_parser
 from miniapps.workbench.run import launch, output
 
-BALANCED = "--driver charm --balancer Greedy --lb-period 5"
 SMALL = ["run", "jacobi2d", "--size", "7x5", "--steps", "3"]
 KEYS = """app driver device pes blocks odf balancer lb_period steps warmup problem valid checks
 state_hash step_time_s rate compute_s utilisation imbalance migrations lb jit_s import_s versions

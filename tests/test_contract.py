@@ -485,15 +485,14 @@ def test_inbox_leaves_what_it_adds_alone(inbox: Inbox) -> None:
     assert first.tolist() == [3]
 
 
-def tells_all(toy: Toy, count: int) -> Generator[Any, Any, None]:
-    """Send one and the same array along all edges."""
-    told = np.full(3, 1.0 + toy.index[0])
-    toy.seen.append((yield from Exchange("all", dict.fromkeys(toy.neighbors, told))))
-
-
 @pytest.mark.parametrize("grid", PERIODIC_GRIDS)
 def test_one_array_may_go_along_all_edges(grid: tuple[int, ...]) -> None:
     """Catches a driver that refuses it, or lets one receiver write what the others read."""
+
+    def tells_all(toy: Toy, count: int) -> Generator[Any, Any, None]:
+        told = np.full(3, 1.0 + toy.index[0])
+        toy.seen.append((yield from Exchange("all", dict.fromkeys(toy.neighbors, told))))
+
     engine = engine_of(tells_all, grid=grid)
     engine.round(0, 1)
     for toy in toys_of(engine):

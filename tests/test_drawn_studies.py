@@ -21,6 +21,7 @@ from drawn import (
     titles,
     whiskers,
 )
+from matplotlib.colors import to_rgb
 from test_study_report import Canned
 
 from miniapps.workbench.study import figures, noise
@@ -202,11 +203,7 @@ def test_over_decomposition() -> None:
     (_, low), (_, high) = band.get_bbox().get_points()
     assert (low, high) == pytest.approx((6, 11))
     mpi = next(line for line in axes.lines if set(line.get_ydata()) == {8.0})
-    assert band.get_facecolor()[:3] == pytest.approx(_rgb(mpi.get_color()))
-
-
-def _rgb(colour: str) -> tuple[float, ...]:
-    return tuple(int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5))
+    assert band.get_facecolor()[:3] == pytest.approx(to_rgb(mpi.get_color()))
 
 
 def balanced() -> Canned:

@@ -160,25 +160,10 @@ def drawn_well(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return support.made_once(tmp_path_factory, "a run drawn well", make) / "run.h5"
 
 
-def spoiled_text(figure: Any) -> None:
-    """Put a text across the edge of the canvas."""
-    figure.text(0.98, 0.5, "METG always below")
-
-
-def spoiled_title(figure: Any) -> None:
-    """Put the title of a panel over the title of the figure."""
-    figure.text(0.5, figure.get_suptitle() and 0.99, "jacobi2d", ha="center", va="top")
-
-
 def spoiled_ticks(figure: Any) -> None:
     """Put ticks at halves of blocks."""
     (axes,) = [axes for axes in figure.axes if axes.get_ylabel() == "block"]
     axes.set_yticks([0, 0.4])
-
-
-def spoiled_limit(figure: Any) -> None:
-    """Cut off curves without a mark."""
-    figure.axes[2].set_ylim(0, 1e-9)
 
 
 def spoiled_colours(figure: Any) -> None:
@@ -200,11 +185,6 @@ def spoiled_edge(figure: Any) -> None:
     axes.text(axes.get_xlim()[1], np.mean(axes.get_ylim()), "1 ms", ha="center")
 
 
-def spoiled_lines(figure: Any) -> None:
-    """Draw a line that nothing explains."""
-    figure.axes[2].axvline(5, linestyle=":")
-
-
 def spoiled_reference(figure: Any) -> None:
     """Draw a horizontal line where the axis does not reach."""
     limits = figure.axes[2].get_ylim()
@@ -212,42 +192,33 @@ def spoiled_reference(figure: Any) -> None:
     figure.axes[2].set_ylim(limits)
 
 
-def spoiled_name(figure: Any) -> None:
-    """Leave out the title."""
-    figure.suptitle("")
-
-
-def spoiled_words(figure: Any) -> None:
-    """Name a parameter as the record does."""
-    figure.suptitle(f"{figure.get_suptitle()}, imbalance_mode work", fontsize=6)
-
-
-def spoiled_background(figure: Any) -> None:
-    """Leave out the background."""
-    figure.set_facecolor("none")
+SPOILED: dict[str, tuple[Callable[[Any], object], str]] = {
+    "a text across the edge": (lambda f: f.text(0.98, 0.5, "METG always below"), "outside"),
+    "a title over that of the figure": (
+        lambda f: f.text(0.5, f.get_suptitle() and 0.99, "jacobi2d", ha="center", va="top"),
+        "overlapping",
+    ),
+    "ticks at halves of blocks": (spoiled_ticks, "fractional"),
+    "curves that are cut off": (lambda f: f.axes[2].set_ylim(0, 1e-9), "unmarked"),
+    "loads beyond the colour scale": (spoiled_colours, "unmarked"),
+    "a label under a line": (spoiled_label, "crossed"),
+    "a label that leaves its axes": (spoiled_edge, "crossed"),
+    "a line that nothing explains": (lambda f: f.axes[2].axvline(5, linestyle=":"), "unexplained"),
+    "a line where the axis does not reach": (spoiled_reference, "unmarked"),
+    "no title": (lambda f: f.suptitle(""), "unnamed"),
+    "a parameter as in the record": (
+        lambda f: f.suptitle(f"{f.get_suptitle()}, imbalance_mode work", fontsize=6),
+        "raw",
+    ),
+    "no background": (lambda f: f.set_facecolor("none"), "transparent"),
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("spoil", "kind"),
-    [
-        (spoiled_text, "outside"),
-        (spoiled_title, "overlapping"),
-        (spoiled_ticks, "fractional"),
-        (spoiled_limit, "unmarked"),
-        (spoiled_colours, "unmarked"),
-        (spoiled_label, "crossed"),
-        (spoiled_edge, "crossed"),
-        (spoiled_lines, "unexplained"),
-        (spoiled_reference, "unmarked"),
-        (spoiled_name, "unnamed"),
-        (spoiled_words, "raw"),
-        (spoiled_background, "transparent"),
-    ],
-)
-def test_wrong_figures_are_seen(spoil: Callable[[Any], None], kind: str, drawn_well: Path) -> None:
+@pytest.mark.parametrize("what", SPOILED)
+def test_wrong_figures_are_seen(what: str, drawn_well: Path) -> None:
     """Catches a check of figures that cannot fail."""
-    figure = run_figure(drawn_well)
+    figure, (spoil, kind) = run_figure(drawn_well), SPOILED[what]
     spoil(figure)
     found = faults(figure, ["jacobi2d", "size 101x83", machine_of(drawn_well)])
     assert {fault.partition(":")[0] for fault in found} == {kind}

@@ -124,18 +124,6 @@ def no_potentials(patch: MonkeyPatch) -> None:
         patch.setattr(kind, "potentials", lambda block, most: [])
 
 
-def wrong_row(patch: MonkeyPatch, change: Callable[[LeanmdProblem, Any], None]) -> None:
-    """Change each row of the thermo table."""
-    right = thermo.row
-
-    def wrong(problem: Any, step: int, totals: Any) -> Any:
-        row = right(problem, step, totals)
-        change(problem, row)
-        return row
-
-    patch.setattr(thermo, "row", wrong)
-
-
 def doubled_virial(patch: MonkeyPatch) -> None:
     """The table has twice the virial that blocks compute."""
     right = LeanmdBlock.energies
@@ -159,7 +147,8 @@ def half_drift(patch: MonkeyPatch) -> None:
 
 def late_rows(patch: MonkeyPatch) -> None:
     """Rows of the table have the number of the next step."""
-    wrong_row(patch, lambda problem, row: row.update(step=row["step"] + 1))
+    right = thermo.row
+    patch.setattr(thermo, "row", lambda problem, step, totals: right(problem, step + 1, totals))
 
 
 def rows_left_out(patch: MonkeyPatch) -> None:
@@ -228,18 +217,8 @@ def test_right_runs_pass(values: dict[str, Any], seed: int) -> None:
     assert support.solve("leanmd", problem, (2, 2, 1), STEPS, plan=plan).failed == set()
 
 
-# Each function below rounds the force of a pair otherwise, by its last bit; ``d`` displacements, i2
+# Some functions below round the force of a pair otherwise, by its last bit; ``d`` displacements, i2
 # and i6 1 / r^2 and 1 / r^6. The exact sums hide it: few atoms of a run get another force.
-
-
-def product_rounded(d: np.ndarray, i2: np.ndarray, i6: np.ndarray) -> np.ndarray:
-    """48 i6 is rounded before 24 is subtracted."""
-    return (48 * i6 - 24) * (i6 * i2)
-
-
-def other_order(d: np.ndarray, i2: np.ndarray, i6: np.ndarray) -> np.ndarray:
-    """The three factors are multiplied from the left."""
-    return plain.fused(48, i6, -24) * i6 * i2
 
 
 def square_rounded(d: np.ndarray, i2: np.ndarray, i6: np.ndarray) -> np.ndarray:
@@ -255,7 +234,15 @@ def in_quanta(pull: np.ndarray, d: np.ndarray) -> np.ndarray:
     return np.rint((plain.fused(pull, d, magic) - magic) / plain.FORCE_UNIT).astype(np.int64)
 
 
-@pytest.mark.parametrize("rounded", [product_rounded, other_order, square_rounded])
+@pytest.mark.parametrize(
+    "rounded",
+    [
+        lambda d, i2, i6: (48 * i6 - 24) * (i6 * i2),  # 48 i6 before 24 is subtracted
+        lambda d, i2, i6: plain.fused(48, i6, -24) * i6 * i2,  # factors from the left
+        square_rounded,
+    ],
+    ids=["product", "order", "square"],
+)
 def test_wrong_roundings_are_found_by_any_seed(rounded: Any) -> None:
     """Catches close pairs that show a wrong rounding for some seeds only, as random atoms do."""
     for seed in range(20):
@@ -310,35 +297,23 @@ def source(request: Any, tmp_path_factory: Any) -> LeanmdProblem:
     return LeanmdProblem(input=written(path, request.param), cutoff=1.5, skin=0.3)
 
 
-def shifted(patch: MonkeyPatch, source: LeanmdProblem) -> None:
-    """Atoms begin a quantum beside the place that the file says."""
-    change_start(patch, lambda ids, at, v: (ids, at + source.quantum, v))
-
-
-def turned(patch: MonkeyPatch, source: LeanmdProblem) -> None:
-    """Velocities are taken along another axis."""
-    change_start(patch, lambda ids, at, v: (ids, at, v[::-1].copy()))
-
-
-def mixed(patch: MonkeyPatch, source: LeanmdProblem) -> None:
-    """Velocities are assigned by row, not by id."""
-    change_start(patch, lambda ids, at, v: (ids, at, np.roll(v, 1, axis=1)))
-
-
-def change_start(patch: MonkeyPatch, change: Callable[..., Any]) -> None:
-    """Change the ids, positions and velocities with which blocks begin."""
-    right = problem_module.atoms_between
-    patch.setattr(problem_module, "atoms_between", lambda *where: change(*right(*where)))
-
-
 def test_a_right_start_from_a_file(source: LeanmdProblem) -> None:
     """Catches a second reader that misreads a format."""
     assert not support.solve("leanmd", source, (1, 1, 1), 1, plan=AuditPlan(16, 0, 1)).failed
 
 
-@pytest.mark.parametrize(("mistake", "check"), [(shifted, PLACES), (turned, START), (mixed, START)])
-def test_a_wrong_start_from_a_file(source, mistake, check, monkeypatch):
+WRONG_STARTS: dict[str, tuple[Callable[..., Any], str]] = {
+    "a quantum beside the place": (lambda quantum, ids, at, v: (ids, at + quantum, v), PLACES),
+    "another axis": (lambda quantum, ids, at, v: (ids, at, v[::-1].copy()), START),
+    "by row, not by id": (lambda quantum, ids, at, v: (ids, at, np.roll(v, 1, axis=1)), START),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG_STARTS)
+def test_a_wrong_start_from_a_file(source, mistake, monkeypatch):
     """Catches atoms that do not begin as the file says, also where there is no reference."""
-    mistake(monkeypatch, source)
+    (change, check), right = WRONG_STARTS[mistake], problem_module.atoms_between
+    wrong = lambda *where: change(source.quantum, *right(*where))  # noqa: E731
+    monkeypatch.setattr(problem_module, "atoms_between", wrong)
     plan = AuditPlan(16, 0, 1)
     assert check in support.solve("leanmd", source, (1, 1, 1), 1, plan=plan).failed

@@ -27,7 +27,6 @@ LATTICE = 'Lattice="4 0 0 0 5 0 0 0 6.5"'
 PROPERTIES = "Properties=species:S:1:pos:R:3:id:I:1:velo:R:3:q:R:2"
 MOVING = ":velo:R:3:q:R:2"
 SIX = "4 0 0 0 5 0 0 0 6.5"
-FIRST = "Ar 0.5 0.25 6.0 7 0.1 -0.2 0.3 0 0"
 HEADER = "0 bonds\n"
 TILTED = "0 0 0 xy xz yz"
 

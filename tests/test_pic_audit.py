@@ -9,14 +9,12 @@ import pytest
 import support
 import test_pic
 
-from miniapps import apps
 from miniapps.audit import AuditPlan
 from miniapps.pic import audit, followed
 from miniapps.pic import reference_solution as plain
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.problem import PicProblem
 
-APP = apps.load("pic")
 PLAN = AuditPlan(16, 0, 7)
 COLUMNS = "audit: columns that differ"
 PARTICLES = "audit: particles that differ"

@@ -34,33 +34,29 @@ def double(n):
 """
 
 
-def emptied(contents: bytes) -> bytes:
-    return b""
-
-
-def cut_short(contents: bytes) -> bytes:
-    return contents[: len(contents) // 2]
-
-
-def with_a_changed_bit(contents: bytes) -> bytes:
-    middle = len(contents) // 2
-    return contents[:middle] + bytes([contents[middle] ^ 1]) + contents[middle + 1 :]
-
-
 @pytest.fixture(autouse=True)
 def nothing_told() -> None:
     """Let each test be told anew what a process is told once."""
     tell.cache_clear()
 
 
-@pytest.mark.parametrize("damage", [emptied, cut_short, with_a_changed_bit])
+DAMAGE = {  # of the bytes of a file
+    "emptied": lambda b: b"",
+    "cut short": lambda b: b[: len(b) // 2],
+    "a changed bit": lambda b: (
+        b[: len(b) // 2] + bytes([b[len(b) // 2] ^ 1]) + b[len(b) // 2 + 1 :]
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("suffix", ["nbi", "nbc"])
 def test_a_damaged_cache_file_is_named_and_replaced(tmp_path, caplog, damage, suffix):
     """Mistake: a traceback in every run until the user finds the file; or changed machine code."""
     files = checked(FILES)(str(tmp_path), "kernel", "stamp")
     files.save("key", b"machine code" * 100)
     (file,) = tmp_path.glob(f"*.{suffix}")
-    file.write_bytes(damage(file.read_bytes()))
+    file.write_bytes(DAMAGE[damage](file.read_bytes()))
     assert files.load("key") is None
     assert caplog.messages == [f"miniapps: {file} was damaged: its kernel is compiled again"]
     files.save("key", b"new code")

@@ -117,11 +117,8 @@ def test_keys_have_an_alphabet() -> None:
         assert contradiction(run["record"] | {"problem": {key: 1}})
         assert misfit_of_head(changed(head, ("points", 0, "problem"), {key: 1}))  # type: ignore
     assert contradiction(run["record"] | {"a\nb": 1})
-    assert unprintable([{"a": [1, ["x\n"]]}], "it") == "it.a must be " + quoting_line()
-
-
-def quoting_line() -> str:
-    return "a text of one line, without control characters"
+    said = "it.a must be a text of one line, without control characters"
+    assert unprintable([{"a": [1, ["x\n"]]}], "it") == said
 
 
 def test_what_is_written_can_be_read(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import math
 import pickle
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -277,22 +278,15 @@ def usl(pes: np.ndarray) -> np.ndarray:
     return 8.0 * (1 + 0.1 * (pes - 1) + 0.01 * pes * (pes - 1)) / pes
 
 
-def usl_weak(pes: np.ndarray) -> np.ndarray:
-    """The same with p times the work on p PEs: on 4 PEs 11.36 s."""
-    return pes * usl(pes)
-
-
-def fit_usl_weak(*arguments: Any) -> laws.Fit:
-    """``fit_usl`` of weak scaling."""
-    return laws.fit_usl(*arguments, weak=True)
-
-
 CASES = [
     (laws.fit_amdahl, amdahl, {"t1_s": 10.0, "serial_part": 0.1}, 3.25),
     (laws.fit_gustafson, gustafson, {"t1_s": 2.0, "serial_part": 0.25}, 8 / 3.25),
     (laws.fit_usl, usl, {"t1_s": 8.0, "sigma": 0.1, "kappa": 0.01}, 2.84),
-    (fit_usl_weak, usl_weak, {"t1_s": 8.0, "sigma": 0.1, "kappa": 0.01}, 11.36),
-]
+    (  # the same with p times the work on p PEs
+        partial(laws.fit_usl, weak=True), lambda pes: pes * usl(pes),
+        {"t1_s": 8.0, "sigma": 0.1, "kappa": 0.01}, 11.36,
+    ),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("fit", "law", "truth", "on_four"), CASES)

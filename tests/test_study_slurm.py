@@ -196,15 +196,11 @@ def test_a_run_that_failed_is_said_and_made_again(tmp_path, capsys):
 def test_a_run_that_hangs_is_ended(tmp_path: Path) -> None:
     """Mistake: one hanging run that uses up the time of the whole job."""
     jobs(tmp_path / "jobs", pes=(1,), drivers=("mpi",))
-    run_jobs(tmp_path / "jobs", tmp_path, {"RUN_LIMIT": "1", **_hang(tmp_path)})
-    assert (tmp_path / "jobs" / "trial-00-point-00.failed").read_text() == "124\n"
-
-
-def _hang(tmp_path: Path) -> dict[str, str]:
     program = tmp_path / "hang"
     program.write_text("#!/bin/bash\nexec /bin/sleep 100\n")
     program.chmod(0o755)
-    return {"MPIEXEC": str(program)}
+    run_jobs(tmp_path / "jobs", tmp_path, {"RUN_LIMIT": "1", "MPIEXEC": str(program)})
+    assert (tmp_path / "jobs" / "trial-00-point-00.failed").read_text() == "124\n"
 
 
 def test_scripts_are_clean_and_travel(tmp_path: Path) -> None:

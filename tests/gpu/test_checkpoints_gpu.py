@@ -15,7 +15,6 @@ from miniapps.pic.events import Event
 
 NOISE: dict[str, Any] = {"initial": "noise", "time_tile": 1}
 HOT: dict[str, Any] = {"cutoff": 1.3, "skin": 0.2, "dt": 0.01, "temperature": 6.0, "rebuild": 2}
-EVENTS = "inject:2:50:2,9,3,8:0,3", "remove:3:0,23,0,11:0.5"
 # A problem of each app, and grids for it. PIC has events, leanmd atoms that change their blocks.
 RUNS: dict[str, tuple[str, dict[str, Any], list[tuple[int, ...]]]] = {
     "jacobi2d": ("jacobi2d", {"size": (11, 9), **NOISE}, [(1, 1), (2, 3), (3, 1)]),
