@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import support
 
 from miniapps.workbench.cli import build_parser
 from miniapps.workbench.comm.spec import CommSpec
 from miniapps.workbench.run import launch
 from miniapps.workbench.study import noise, report
 
-HOST = {"system": "Linux 6", "processor": "Abacus", "cores": 4, "memory_bytes": 2**33}
 PUBLISHED = {"source": "A paper", "bytes": [8, 64], "slow": [30.0, 90.0], "fast": [10.0, 20.0]}
 PUBLISHED |= {"numbers": {"added": 1.25, "span": [2, 3]}}  # type: ignore[dict-item]
 TWO = """
@@ -105,7 +105,7 @@ def record_of(spec: CommSpec, trial: int = 0, **more: Any) -> dict[str, Any]:
         "measured": measured,
         "disturbance": {"load_average": 0.0, "waited": 0.0, "switches_per_s": 0.0, "steal": 0.0},
         "versions": {"python": "3", "mpi": "MPICH Version: 5"},
-        "host": HOST,
+        "host": support.HOST,
         "oversubscribed": False,
     } | more
 

@@ -69,7 +69,8 @@ def compiled(kernel: Any, signature: str) -> Code:
     apart = linked(code, [*options, "-ptx", "-fma=0"])[0].decode() if joins(ptx) else ptx
     cubin, log = linked(code, [*options, "-Xptxas=-v"])
     cost = cost_of(log, ptx) | {"instructions": sum(1 for _ in instructions(cubin))}
-    return Code(cost, ptx, joined_in(cubin), len(joins(apart)))
+    joined = sum(word & OPERATION in JOINED for word in instructions(cubin))
+    return Code(cost, ptx, joined, len(joins(apart)))
 
 
 def options_of(kernel: Any) -> list[str]:
@@ -142,11 +143,6 @@ def instructions(cubin: bytes) -> Iterator[int]:
         if cubin[headers[names][4] + name :].startswith(b".text"):
             for place in range(begin, begin + size, INSTRUCTION_BYTES):
                 yield struct.unpack_from("<Q", cubin, place)[0]
-
-
-def joined_in(cubin: bytes) -> int:
-    """How many instructions of a cubin round a product and a sum at once."""
-    return sum(word & OPERATION in JOINED for word in instructions(cubin))
 
 
 def joins(ptx: str) -> list[str]:

@@ -175,7 +175,7 @@ class Run:
     def victims(self, reached: int) -> list[int]:
         """The processes that are to be hit."""
         if self.case.victim == ALL:
-            return [pid for pid in self.processes() if not is_guard(pid)]
+            return [pid for pid in self.processes() if name_of(pid) != "sh"]  # the guard
         if self.case.victim == LAUNCHER:
             return [next(pid for pid in self.processes() if self.is_launcher(pid))]
         return [self.process.pid if self.case.victim == LAUNCHING else reached]
@@ -218,11 +218,6 @@ def is_a_pe(pid: int) -> bool:
     """Whether a process is a PE: Python, by whatever name, has been given the program's script."""
     words = words_of(pid)
     return words[1:2] == [str(support.BIN / "miniapps")] and "--no-launch" in words
-
-
-def is_guard(pid: int) -> bool:
-    """Whether a process is a shell that cleans up when the others have ended."""
-    return name_of(pid) == "sh"
 
 
 def hit(case: Case, pids: Sequence[int]) -> None:

@@ -77,6 +77,9 @@ COMPILING_S = 60.0  # that no PE makes progress, while kernels are compiled
 GPU_GAIN = 75  # at most, of a GPU over such a core: 3e11 points per second at 4.8 TB/s
 TOOLKIT = "MINIAPPS_CUDA_TOOLKIT"  # by which a whole test run may use the stub driver
 LAUNCHER_VARIABLES = ("PMI_", "OMPI_", "MV2_", "SLURM_", "PMIX_", "HYDI_", "MINIAPPS_", "NETSTART")
+HOST: dict[str, Any] = {  # of records by hand
+    "system": "Linux 6", "processor": "Abacus", "cores": 4, "memory_bytes": 2**33,
+}  # fmt: skip
 
 Done = subprocess.CompletedProcess[str]
 
@@ -509,7 +512,6 @@ def whole_record(given: dict[str, Any], step_s: float, work: float = 1.0) -> dic
     balanced |= {"imbalance_before": 1.0, "imbalance_after": 1.0}
     entries = zip_longest(due, given.get("lb", ()), fillvalue={})
     lb = [balanced | {"step": step} | entry for step, entry in entries]
-    host = {"system": "Linux 6", "processor": "Abacus", "cores": 4, "memory_bytes": 2**33}
     return {
         "device": "cpu",
         "pe_grid": [given["pes"]],
@@ -532,8 +534,8 @@ def whole_record(given: dict[str, Any], step_s: float, work: float = 1.0) -> dic
         "import_s": 1.0,
         "peak_rss_bytes": 1 << 27,
         "versions": {"python": "3"},
-        "host": host,
-        "oversubscribed": given["pes"] > host["cores"],
+        "host": HOST,
+        "oversubscribed": given["pes"] > HOST["cores"],
         **given,
         "lb": lb,
     }

@@ -213,18 +213,15 @@ WRONG = {
 }
 
 
-def large_problem(app: str, tile: int = 1) -> Any:
-    """A problem that is too large for the reference."""
-    return apps.load(app).Problem(size=LARGE[app][0], initial="noise", time_tile=tile)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("app", LARGE)
 def test_wrong_stencils_are_found_beyond_the_reference(app: str, wrong: str) -> None:
     """Catches an audit that misses what only the bits of a few cells show."""
+    size, grid = LARGE[app]
+    problem = apps.load(app).Problem(size=size, initial="noise", time_tile=1)
     with support.with_fault(app, wrong):
-        solved = support.solve(app, large_problem(app), LARGE[app][1], 4, plan=PLAN)
+        solved = support.solve(app, problem, grid, 4, plan=PLAN)
     assert WRONG[wrong] in solved.failed
     assert "differs from reference" not in {check.name for check in solved.checks}
 

@@ -105,11 +105,6 @@ def _engine_asked_for(request: pytest.FixtureRequest) -> Iterator[None]:
     ENGINES.pop()
 
 
-def toys_of(engine: Engine) -> list[Toy]:
-    """The blocks of an engine."""
-    return engine.blocks
-
-
 def messages(toy: Toy, value: float = 1.0) -> dict[Any, np.ndarray]:
     """A small message for every edge."""
     return {edge: np.full(3, value) for edge in toy.neighbors}
@@ -412,7 +407,7 @@ def test_allreduce(op: str, value: Callable[[int], Any], result: Any) -> None:
 
     engine = engine_of(reduces_value, grid=(2, 2))
     engine.round(0, 1)
-    for toy in toys_of(engine):
+    for toy in engine.blocks:
         assert np.shape(toy.seen[0]) == np.shape(result)
         assert np.array_equal(toy.seen[0], result, equal_nan=True)
 
@@ -495,7 +490,7 @@ def test_one_array_may_go_along_all_edges(grid: tuple[int, ...]) -> None:
 
     engine = engine_of(tells_all, grid=grid)
     engine.round(0, 1)
-    for toy in toys_of(engine):
+    for toy in engine.blocks:
         for edge, array in toy.seen[0].items():
             assert array.tolist() == [1.0 + toy.neighbors[edge].block[0]] * 3
             assert not array.flags.writeable

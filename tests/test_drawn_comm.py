@@ -37,7 +37,6 @@ from miniapps.workbench.study.statistics import Interval
 
 pytestmark = pytest.mark.usefixtures("intervals_by_hand")
 SIZE = "size of a message"
-HOST = {"processor": "Abacus", "cores": 4}
 SIZES = [0, 8, 1024, 1 << 20]
 
 
@@ -49,7 +48,7 @@ def record_of(name: str, benchmark: str, factor: float) -> dict[str, Any]:
     rows[-1] |= {"low": None, "high": None}
     measures = CATALOGUE[benchmark].measures
     given = {"name": name, "benchmark": benchmark, "measures": measures, "driver": "mpi", "pes": 2}
-    return given | {"buffer": "numpy", "sizes": SIZES, "results": rows, "host": HOST}
+    return given | {"buffer": "numpy", "sizes": SIZES, "results": rows, "host": support.HOST}
 
 
 def assert_lines(axes: Any, wanted: dict[str, list[tuple[float, ...]]]) -> None:

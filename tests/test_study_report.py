@@ -77,7 +77,7 @@ class Canned:
 
     def start(self) -> list[dict[str, Any]]:
         """A start, and the noise: median 10 ms, from the first to the ninth tenth 8 % of it."""
-        around = {"versions": {"python": "3.11.7"}, "host": _host(), "clock_tick_s": 6e-8}
+        around = {"versions": {"python": "3.11.7"}, "host": support.HOST, "clock_tick_s": 6e-8}
         noise = [{"event": "noise", "seconds": ms / 1e3} for ms in np.linspace(9.5, 10.5, 11)]
         return [{"event": "start", "pinned": True, **around}, *noise]
 
@@ -94,10 +94,6 @@ class Canned:
         """As a file."""
         path.write_text(self.text())
         return path
-
-
-def _host() -> dict[str, Any]:
-    return {"system": "Linux 6", "processor": "Abacus", "cores": 4, "memory_bytes": 2**33}
 
 
 def _record(point: dict[str, Any], step_s: float, more: dict[str, Any]) -> dict[str, Any]:

@@ -87,15 +87,11 @@ def in_time(trial: dict[str, Any]) -> dict[str, Any]:
 
 def left_out(lines: Iterable[str]) -> str:
     """Where the right program failed, so that `trials` has none."""
-    newest = {(t["preset"], t["app"], t["driver"]): t for t in rights(lines)}
+    rights = (trial for trial in map(json.loads, lines) if trial["fault"] is None)
+    newest = {(t["preset"], t["app"], t["driver"]): t for t in rights}
     places = sorted(" ".join(where) for where, trial in newest.items() if trial["caught"])
     head = "Left out, because the right program failed there too:"
     return prose(f"{head} {', '.join(places)}.") if places else ""
-
-
-def rights(lines: Iterable[str]) -> Rows:
-    """The trials of the right program."""
-    return [trial for trial in map(json.loads, lines) if trial["fault"] is None]
 
 
 def kinds_of(trial: dict[str, Any]) -> dict[str, list[str]]:

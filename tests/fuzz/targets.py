@@ -450,11 +450,6 @@ def large_lammps() -> list[bytes]:
     return [f"{head}{rows}".encode(), LAMMPS + b"1" * (8 << 20)]
 
 
-def large_h5md() -> list[bytes]:
-    """Many atoms, plain, and compressed as far as they can be."""
-    return [h5md_seed(ATOMS, None), h5md_seed(ATOMS, 9)]
-
-
 def large_values(head: bytes) -> list[bytes]:
     """Texts in which each byte stands for as many objects as possible."""
     parts = b"{},", b'{"a":1},', b"[],", b"1.5,"
@@ -496,7 +491,10 @@ TARGETS = {
         1, lambda: [],
     ),
     "TOML": Target(toml_seeds, mutated_text, read_toml, PARSED, large_toml),
-    "H5MD": Target(lambda: [h5md_seed()], mutations.of_bytes, read_atoms, DENSEST, large_h5md),
+    "H5MD": Target(
+        lambda: [h5md_seed()], mutations.of_bytes, read_atoms, DENSEST,
+        lambda: [h5md_seed(ATOMS, None), h5md_seed(ATOMS, 9)],
+    ),
     "extended XYZ": Target(lambda: [XYZ], mutated_text, read_atoms, TEXT, large_xyz),
     "LAMMPS data": Target(lambda: [LAMMPS], mutated_text, read_atoms, TEXT, large_lammps),
     "campaign": Target(campaign_seeds, mutated_campaign, read_campaign, PARSED, large_campaign),
