@@ -492,6 +492,12 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
     return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
+def noise(shape: tuple[int, ...], seed: int = 1, dtype: str = "float64") -> np.ndarray:
+    """Numbers of both signs over many magnitudes, so that every addition rounds."""
+    rng = np.random.default_rng(seed)
+    return (rng.normal(size=shape) * 10.0 ** rng.integers(-6, 7, shape)).astype(dtype)
+
+
 def small_problem(app: ModuleType, **values: Any) -> Any:
     """An app's problem of the preset ``tiny``, with other values for some fields."""
     preset = {k: v for k, v in app.Problem.presets["tiny"].items() if k not in ("steps", "warmup")}

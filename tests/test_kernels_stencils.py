@@ -10,6 +10,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+import support
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -33,12 +34,6 @@ def box(region: Region) -> tuple[slice, ...]:
     return tuple(slice(a, max(a, b)) for a, b in zip(region[::2], region[1::2], strict=True))
 
 
-def noise(shape: tuple[int, ...], seed: int = 0, dtype: str = "float64") -> np.ndarray:
-    """Numbers of both signs over many magnitudes, so that every addition rounds."""
-    rng = np.random.default_rng(seed)
-    return (rng.normal(size=shape) * 10.0 ** rng.integers(-6, 7, shape)).astype(dtype)
-
-
 def swept(old: np.ndarray, region: Region) -> np.ndarray:
     """One sweep of a region in plain NumPy: the formula, added from left to right."""
     total = old[box(region)]
@@ -48,11 +43,6 @@ def swept(old: np.ndarray, region: Region) -> np.ndarray:
         moved[2 * axis + 1] += by
         total = total + old[box(tuple(moved))]
     return {2: 0.2, 3: 1.0 / 7.0}[old.ndim] * total
-
-
-def same(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether all bits are equal."""
-    return a.shape == b.shape and np.ascontiguousarray(a).tobytes() == b.tobytes()
 
 
 @st.composite
@@ -71,13 +61,17 @@ def regions(draw: st.DrawFn, app: str) -> Region:
 def test_sweeps(app: str, dtype: str, data: st.DataObject, seed: int) -> None:
     """Catches another order of additions, cells that are missed, and a change not the largest."""
     region = data.draw(regions(app))
-    old, new = noise(SHAPES[app], seed, dtype), noise(SHAPES[app], seed + 1, dtype)
+    old, new = support.noise(SHAPES[app], seed, dtype), support.noise(SHAPES[app], seed + 1, dtype)
     expected, before, measured = new.copy(), old.copy(), new.copy()
     expected[box(region)] = swept(old, region)
     changes = np.abs(expected - old)[box(region)]
     load(app).sweep(old, new, *region)
     residual = load(app).sweep_residual(old, measured, *region)
-    assert same(new, expected) and same(measured, expected) and same(old, before)
+    assert (
+        support.same_bits(new, expected)
+        and support.same_bits(measured, expected)
+        and support.same_bits(old, before)
+    )
     assert residual == (changes.max() if changes.size else 0.0)
 
 
@@ -85,12 +79,12 @@ def test_sweeps(app: str, dtype: str, data: st.DataObject, seed: int) -> None:
 def test_every_cell_is_swept_once_whatever_the_cut(app: str) -> None:
     """Catches bits that depend on where a vector or a strip begins: each cell alone is the same."""
     shape = SHAPES[app]
-    old, whole, single = noise(shape), np.zeros(shape), np.zeros(shape)
+    old, whole, single = support.noise(shape), np.zeros(shape), np.zeros(shape)
     region = tuple(edge for cells in shape for edge in (1, cells - 1))
     load(app).sweep(old, whole, *region)
     for cell in itertools.product(*(range(1, cells - 1) for cells in shape)):
         load(app).sweep(old, single, *(edge for place in cell for edge in (place, place + 1)))
-    assert same(whole, single)
+    assert support.same_bits(whole, single)
 
 
 @pytest.mark.parametrize("app", APPS)
@@ -101,10 +95,10 @@ def test_reversed_region_is_empty(app: str, kernel: str) -> None:
     for axis in range(axes):
         region = [1, 5] * axes
         region[2 * axis], region[2 * axis + 1] = 4, 2
-        old, new = noise(SHAPES[app]), noise(SHAPES[app], 1)
+        old, new = support.noise(SHAPES[app]), support.noise(SHAPES[app], 1)
         before = new.copy()
         assert getattr(load(app), kernel)(old, new, *region) in (None, 0.0)
-        assert same(new, before)
+        assert support.same_bits(new, before)
 
 
 @pytest.mark.parametrize("app", APPS)
@@ -171,7 +165,7 @@ def check_tile_at(
     boundary[box(widened(swept_ever, [1 - g for g in grow]))] = True
     boundary[box(swept_ever)] = False
     old = np.full(shape, np.nan)
-    old[box(halo)] = noise(tuple(shape), seed)[box(halo)]
+    old[box(halo)] = support.noise(tuple(shape), seed)[box(halo)]
     new = np.where(boundary, old, OTHER_NAN)
     newest, before = tiled_by_hand(old, new, sweeps, tuple(region), grow)
     assert np.isfinite(newest).all()
@@ -179,15 +173,17 @@ def check_tile_at(
     flag = load(app).sweep_tile(old, new, sweeps, *region, np.array(grow, np.int64))
     assert flag == sweeps % 2
     result, other = (new, old) if flag else (old, new)
-    assert same(result[box(tuple(region))], newest)
-    assert same(other[box(tuple(region))], before)
+    assert support.same_bits(result[box(tuple(region))], newest)
+    assert support.same_bits(other[box(tuple(region))], before)
     fixed = np.ones(shape, bool)
     fixed[box(swept_ever)] = False
     if grow[-2]:
         fixed[box((*swept_ever[:-2], 1, region[-1]))] = False
     if grow[-1]:
         fixed[box((*swept_ever[:-2], region[-2], shape[-1]))] = False
-    assert same(old[fixed], kept[0][fixed]) and same(new[fixed], kept[1][fixed])
+    assert support.same_bits(old[fixed], kept[0][fixed]) and support.same_bits(
+        new[fixed], kept[1][fixed]
+    )
 
 
 @pytest.mark.parametrize("sweeps", range(1, 10))
@@ -265,10 +261,10 @@ def test_nothing_beyond_the_arrays_is_touched(app: str, end: bool) -> None:
         low, high = ([sweeps if g else 1 for g in grow[side::2]] for side in (0, 1))
         shape = tuple(sum(cells) for cells in zip(low, own, high, strict=True))
         region = [edge for at, n in zip(low, own, strict=True) for edge in (at, at + n)]
-        old, new = (at_guard_page(noise(shape, 1), end) for _ in range(2))
+        old, new = (at_guard_page(support.noise(shape, 1), end) for _ in range(2))
         right = swept(old, tuple(region))
         load(app).sweep(old, new, *region)
-        assert same(new[box(tuple(region))], right)
+        assert support.same_bits(new[box(tuple(region))], right)
         change = load(app).sweep_residual(old, new, *region)
         assert change == np.abs(right - old[box(tuple(region))]).max()
         flag = load(app).sweep_tile(old, new, sweeps, *region, np.array(grow, np.int64))
@@ -277,11 +273,11 @@ def test_nothing_beyond_the_arrays_is_touched(app: str, end: bool) -> None:
 
 def test_sweep_3d_seams() -> None:
     """Catches errors on the seams between the strips of rows of a plain sweep."""
-    old = noise((5, 43, 1103))
+    old = support.noise((5, 43, 1103))
     new, other = old.copy(), old.copy()
     region = (1, 4, 1, 42, 1, 1102)
     load("stencil3d").sweep(old, new, *region)
-    assert same(new[box(region)], swept(old, region))
+    assert support.same_bits(new[box(region)], swept(old, region))
     residual = load("stencil3d").sweep_residual(old, other, *region)
-    assert same(new, other)
+    assert support.same_bits(new, other)
     assert residual == np.abs(new - old)[box(region)].max()

@@ -195,24 +195,18 @@ def check_ghosts(block: Any, field: np.ndarray) -> int:
     return checked
 
 
-@pytest.mark.parametrize("boundary", BOUNDARIES)
-@pytest.mark.parametrize("tile", [1, 2, 3])
-@pytest.mark.parametrize("blocks", list(itertools.product((1, 2, 3), repeat=2)))
-def test_halo_2d(blocks: tuple[int, int], tile: int, boundary: str) -> None:
-    """Catches a face or corner that is swapped, shifted or transposed: the field is a ramp."""
-    check_halo("jacobi2d", blocks, tile, boundary)
+HALOS = [  # blocks and tiles
+    *itertools.product(["jacobi2d"], itertools.product((1, 2, 3), repeat=2), (1, 2, 3)),
+    *itertools.product(
+        ["stencil3d"], [(1, 1, 1), (2, 1, 3), (3, 2, 1), (1, 3, 2), (2, 2, 2)], (1, 3)
+    ),
+]
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
-@pytest.mark.parametrize("tile", [1, 3])
-@pytest.mark.parametrize("blocks", [(1, 1, 1), (2, 1, 3), (3, 2, 1), (1, 3, 2), (2, 2, 2)])
-def test_halo_3d(blocks: tuple[int, int, int], tile: int, boundary: str) -> None:
-    """Catches a face, edge or corner that is swapped, shifted or transposed."""
-    check_halo("stencil3d", blocks, tile, boundary)
-
-
-def check_halo(app: str, blocks: tuple[int, ...], tile: int, boundary: str) -> None:
-    """Exchange halos of a ramp, and look at every ghost of every block."""
+@pytest.mark.parametrize(("app", "blocks", "tile"), HALOS)
+def test_halo(app: str, blocks: tuple[int, ...], tile: int, boundary: str) -> None:
+    """Catches a face, edge or corner that is swapped, shifted or transposed: a ramp shows all."""
     problem = problem_of(app, boundary=boundary, initial="ramp", time_tile=tile)
     field = grid.initial_field(problem, tuple((0, n) for n in problem.size))
     made = support.blocks_of(app, problem, blocks, ExchangeOnly)

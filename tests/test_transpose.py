@@ -34,12 +34,6 @@ GRIDS: dict[TransposeProblem, list[tuple[int, ...]]] = {
 BOTH = pytest.mark.parametrize("problem", GRIDS, ids=["matrix", "fft"])
 
 
-def some(*shape: int) -> np.ndarray:
-    """Numbers of many magnitudes."""
-    rng = np.random.default_rng(1)
-    return rng.normal(size=shape) * 10.0 ** rng.integers(-3, 4, shape)
-
-
 def waves(*shape: int) -> np.ndarray:
     """Complex numbers."""
     rng = np.random.default_rng(2)
@@ -52,7 +46,7 @@ def waves(*shape: int) -> np.ndarray:
 @pytest.mark.parametrize(("own", "others"), SHAPES)
 def test_rows_for_others(own: int, others: int) -> None:
     """Catches a copy made after 1 was added, and elements besides those that were asked for."""
-    a, low = some(own, others + 7), 3
+    a, low = support.noise((own, others + 7)), 3
     before, right = a.copy(), a.copy()
     right[:, low : low + others] += 1
     message = np.zeros((own, others))
@@ -64,7 +58,7 @@ def test_rows_for_others(own: int, others: int) -> None:
 @pytest.mark.parametrize(("own", "others"), SHAPES)
 def test_rows_from_others(own: int, others: int) -> None:
     """Catches an element that is left out, added twice or not transposed, at any size."""
-    b, came, low = some(own, others + 7), some(others, own), 3
+    b, came, low = support.noise((own, others + 7)), support.noise((others, own)), 3
     right, kept = b.copy(), came.copy()
     right[:, low : low + others] += came.T
     TRANSPOSE.add(b, {(1, 0): (low, low + others)}, {(1, 0): came})
@@ -74,7 +68,7 @@ def test_rows_from_others(own: int, others: int) -> None:
 @pytest.mark.parametrize("own", [1, 7, 64, 65, 193])
 def test_own_rows(own: int) -> None:
     """Catches 1 added before an element was read, and rows of others that change."""
-    (a, b), low = (some(own, own + 11), some(own, own + 11)[::-1].copy()), 5
+    (a, b), low = (support.noise((own, own + 11)), support.noise((own, own + 11))[::-1].copy()), 5
     span = slice(low, low + own)
     right_a, right_b = a.copy(), b.copy()
     right_b[:, span] += a[:, span].T

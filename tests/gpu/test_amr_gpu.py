@@ -24,11 +24,8 @@ DTYPES = "float64", "float32"
 
 def numbers(count: int, dtype: str) -> tuple[list[np.ndarray], Any]:
     """Arrays of numbers over many magnitudes, ghosts included, and the region of the own points."""
-    rng = np.random.default_rng(1)
     empty, own = ghosted(CELLS, [(2, 2)] * 2, 1, dtype, line=128)
-    shape = empty.shape
-    made = [rng.normal(size=shape) * 10.0 ** rng.integers(-6, 7, shape) for _ in range(count)]
-    return [array.astype(dtype) for array in made], own
+    return [support.noise(empty.shape, seed, dtype) for seed in range(count)], own
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

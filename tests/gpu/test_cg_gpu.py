@@ -21,11 +21,8 @@ CELLS = 10, 9, 35  # beyond a thread block along each axis
 
 def vectors(count: int, cells: tuple[int, ...] = CELLS) -> tuple[list[np.ndarray], Any]:
     """Vectors of numbers over many magnitudes, ghosts included, and the region of their points."""
-    rng = np.random.default_rng(1)
     empty, own = ghosted(cells, [(1, 1)] * 3, 1, line=64)
-    shape = empty.shape
-    made = [rng.normal(size=shape) * 10.0 ** rng.integers(-6, 7, shape) for _ in range(count)]
-    return made, own
+    return [support.noise(empty.shape, seed) for seed in range(count)], own
 
 
 def both(

@@ -26,12 +26,6 @@ SHAPES = {"jacobi2d": (23, 140), "stencil3d": (21, 15, 37)}  # beyond a thread b
 Region = tuple[int, ...]
 
 
-def noise(shape: tuple[int, ...], seed: int, dtype: str = "float64") -> np.ndarray:
-    """Numbers of both signs over many magnitudes, so that every addition rounds."""
-    rng = np.random.default_rng(seed)
-    return (rng.normal(size=shape) * 10.0 ** rng.integers(-6, 7, shape)).astype(dtype)
-
-
 def inside(app: str, low: int, high: int) -> Region:
     """Return the cells of the shape, without some layers at the low and at the high sides."""
     return tuple(edge for n in SHAPES[app] for edge in (low, n - high))
@@ -42,8 +36,8 @@ def both(
 ) -> tuple[list[np.ndarray], list[Any]]:
     """Run a kernel on CPU and GPU; returns (old, new) of each in turn, and what they returned."""
     gpu = device.get("gpu")
-    old = noise(SHAPES[app], 1, dtype) if old is None else old
-    new = noise(old.shape, 2, dtype)
+    old = support.noise(SHAPES[app], 1, dtype) if old is None else old
+    new = support.noise(old.shape, 2, dtype)
     there = [gpu.to_device(array) for array in (old, new)]
     here = [old.copy(), new.copy()]
     returned = [
@@ -63,7 +57,7 @@ def test_sweep(app: str, margins: tuple[int, int], dtype: str) -> None:
     """Catches other bits, a cell that is missed or swept too much, and a seam between threads."""
     (old, new, gpu_old, gpu_new), _ = both(app, "sweep", dtype, *inside(app, *margins))
     assert support.same_bits(gpu_new, new) and support.same_bits(gpu_old, old)
-    untouched = noise(SHAPES[app], 2, dtype)
+    untouched = support.noise(SHAPES[app], 2, dtype)
     swept = min(high - low for low, high in zip(*[iter(inside(app, *margins))] * 2, strict=True))
     assert support.same_bits(new, untouched) == (swept <= 0)
 
@@ -81,7 +75,7 @@ def test_sweep_residual(app: str, margins: tuple[int, int], dtype: str) -> None:
 @pytest.mark.parametrize("app", APPS)
 def test_residual_of_nan_is_nan(app: str) -> None:
     """Catches a run that counts as converged because no comparison with NaN holds."""
-    old = noise(SHAPES[app], 1)
+    old = support.noise(SHAPES[app], 1)
     old[tuple(n // 2 for n in old.shape)] = np.nan
     _, returned = both(app, "sweep_residual", "float64", *inside(app, 1, 1), old=old)
     assert np.isnan(returned).all()
@@ -120,7 +114,7 @@ def test_planes_of_a_thread_block(monkeypatch: pytest.MonkeyPatch) -> None:
     grids = {n: stencil3d._grid((n, n, n)) for n in (64, 512, 1024)}
     assert grids == {64: ((2, 8, 4), 16), 512: ((16, 64, 16), 32), 1024: ((32, 128, 16), 64)}
     monkeypatch.setattr(stencil3d, "MANY", 2)  # 32 planes, so the 37 are of two thread blocks
-    old = noise((39, 4, 5), 1)
+    old = support.noise((39, 4, 5), 1)
     (_, new, _, gpu_new), _ = both("stencil3d", "sweep", "float64", 1, 38, 1, 3, 1, 4, old=old)
     assert support.same_bits(gpu_new, new)
 
@@ -141,7 +135,7 @@ def check_tile(
     """Sweep a tile on CPU and GPU, with neighbours on the sides that ``grows`` says."""
     own = tuple(edge for n in shape for edge in (sweeps, n - sweeps))
     for grow in grows:
-        old = noise(shape, 1, dtype)
+        old = support.noise(shape, 1, dtype)
         results = []
         for name in ("cpu", "gpu"):
             where = device.get(name)
@@ -170,7 +164,7 @@ def test_sweeps_of_several_blocks(app, sweeps, large, free, dtype):
     for number, shape in enumerate(SEVERAL[app][large]):
         own = tuple(edge for n in shape for edge in (sweeps, n - sweeps))
         grow = (1,) * len(own) if free else tuple((number + n) % 2 for n in range(len(own)))
-        old = noise(shape, number, dtype)
+        old = support.noise(shape, number, dtype)
         arrays = [old.copy(), old.copy()]
         newest = kernels.load(app, "cpu").sweep_tile(*arrays, sweeps, *own, np.array(grow))
         here.append(arrays[newest][box(own)])
@@ -205,7 +199,7 @@ def faces(app: str, width: int) -> tuple[dict[Any, Region], dict[Any, Region]]:
 @pytest.mark.parametrize("width", [1, 3])
 def test_halo(app: str, width: int, dtype: str) -> None:
     """Catches a face that is swapped, shifted or transposed on its way, or cells beside it."""
-    gpu, field = device.get("gpu"), noise(SHAPES[app], 1, dtype)
+    gpu, field = device.get("gpu"), support.noise(SHAPES[app], 1, dtype)
     regions = faces(app, width)
     here, there = (
         HostHalo(device.Device(), *regions),
@@ -224,7 +218,7 @@ def test_halo(app: str, width: int, dtype: str) -> None:
     mixed = {edge: (messages if edge in half else on_host)[opposite[edge]] for edge in packed}
     there.unpack(on_gpu, mixed)
     assert support.same_bits(gpu.to_host(on_gpu), field)
-    assert not support.same_bits(field, noise(SHAPES[app], 1, dtype))
+    assert not support.same_bits(field, support.noise(SHAPES[app], 1, dtype))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -235,7 +229,7 @@ def test_halos_of_several_blocks(dtype: str) -> None:
     for number, (rows, columns) in enumerate([(4, 600), (700, 5), (3, 3)]):
         inside = {edge: (0, rows, columns - 2, columns - 1)}
         outside = {edge: (0, rows, columns - 1, columns)}
-        fields.append(noise((rows, columns), number, dtype))
+        fields.append(support.noise((rows, columns), number, dtype))
         blocks.append((halos.Halo(gpu, inside, outside), gpu.to_device(fields[-1])))
     sent = halos.pack_all(blocks)
     halos.unpack_all([(*block, message) for block, message in zip(blocks, sent, strict=True)])
@@ -248,7 +242,7 @@ def test_ghosts_of_another_shape_are_refused() -> None:
     """Catches a message that a kernel would read beyond its end."""
     gpu = device.get("gpu")
     halo = kernels.load("halo", "gpu").Halo(gpu, *faces("jacobi2d", 1))
-    field = gpu.to_device(noise(SHAPES["jacobi2d"], 1))
+    field = gpu.to_device(support.noise(SHAPES["jacobi2d"], 1))
     came = {edge: np.zeros((1, 1)) for edge in halo.ghosts}
     with pytest.raises(ValueError, match="ghosts"):
         halo.unpack(field, came)

@@ -17,12 +17,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:overflow")
 OWN, OTHERS, LOW = 35, 41, 3  # beyond a thread block along each axis
 
 
-def numbers(*shape: int) -> np.ndarray:
-    """Numbers over many magnitudes."""
-    rng = np.random.default_rng(1)
-    return rng.normal(size=shape) * 10.0 ** rng.integers(-6, 7, shape)
-
-
 def both(change: Any, *arrays: np.ndarray) -> None:
     """Require that ``change(device, kernels, *arrays)`` leaves and returns the same bits."""
     found = []
@@ -49,19 +43,19 @@ def test_rows_for_others() -> None:
         on.stage(list(messages.sealed().values()))
         return [np.array(message.on_host()) for message in messages.values()]
 
-    both(take, numbers(OWN, LOW + OTHERS + 5))
+    both(take, support.noise((OWN, LOW + OTHERS + 5)))
 
 
 def test_rows_from_others() -> None:
     """Catches an element that is not transposed, or left out at the end of a thread block."""
     columns = {(1, 0): (LOW, LOW + OTHERS)}
-    came = numbers(OTHERS, OWN)
+    came = support.noise((OTHERS, OWN))
 
     def add(on: Any, of: Any, b: Any) -> list[np.ndarray]:
         of.add(b, columns, on.received({(1, 0): came.copy()}))
         return []
 
-    both(add, numbers(OWN, LOW + OTHERS + 5))
+    both(add, support.noise((OWN, LOW + OTHERS + 5)))
 
 
 def test_own_rows() -> None:
@@ -71,7 +65,7 @@ def test_own_rows() -> None:
         of.turn(a, b, LOW)
         return []
 
-    both(turn, numbers(OWN, OWN + 7), numbers(OWN, OWN + 7)[::-1])
+    both(turn, support.noise((OWN, OWN + 7)), support.noise((OWN, OWN + 7))[::-1])
 
 
 def test_blocks_on_the_gpu() -> None:
