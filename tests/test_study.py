@@ -32,6 +32,7 @@ from miniapps.workbench.study.statistics import mean_interval
 
 POLICY = Policy(trials=3, until_ci=None, most_trials=20, pin=False, stall_s=None)
 TINY = ("--preset", "tiny", "--pes", "1,2", "--drivers", "mpi")
+ALONE = ("--preset", "tiny", "--pes", "1", "--drivers", "mpi")
 
 
 def study_of(*words: str) -> Study:
@@ -107,9 +108,8 @@ def test_serial_has_one_point_of_one_pe():
 
 
 def test_weak_grows_from_the_fewest_pes():
-    study = study_of(
-        "weak", "stencil3d", "--size", "16x16x16", "--pes", "2,4,8", "--drivers", "mpi"
-    )
+    words = "weak stencil3d --size 16x16x16 --pes 2,4,8 --drivers mpi"
+    study = study_of(*words.split())
     assert [(s.pes, s.problem.size) for s in study.specs()] == [
         (2, (16, 16, 16)),
         (4, (32, 16, 16)),
@@ -121,9 +121,8 @@ def test_weak_grows_from_the_fewest_pes():
 
 @pytest.mark.long
 def test_lb_is_every_balancer_with_every_period_and_none():
-    study = study_of(
-        "lb", "stencil3d", "--pes", "2", "--balancers", "Greedy,Rotate", "--lb-periods", "5,9"
-    )
+    words = "lb stencil3d --pes 2 --balancers Greedy,Rotate --lb-periods 5,9"
+    study = study_of(*words.split())
     assert matrix(study) == [
         ("mpi", 2, 1, None, 0),
         ("charm", 2, 4, None, 0),
@@ -155,16 +154,11 @@ def test_odf_has_its_own_usual_values():
 
 
 def test_granularity_halves_until_blocks_cannot_be_cut():
-    study = study_of(
-        "granularity", "jacobi2d", "--size", "16x8", "--pes", "4", "--drivers", "mpi",
-        "--time-tile", "1",
-    )  # fmt: skip
-    sizes = [spec.problem.size for spec in study.specs()]
+    words = "granularity jacobi2d --size 16x8 --pes 4 --drivers mpi --time-tile 1".split()
+    sizes = [spec.problem.size for spec in study_of(*words).specs()]
     assert sizes == [(16, 8), (8, 8), (8, 4), (4, 4), (4, 2), (2, 2)]
-    assert [s.problem.size for s in study_of(
-        "granularity", "jacobi2d", "--size", "16x8", "--pes", "4", "--drivers", "mpi",
-        "--time-tile", "1", "--halvings", "2",
-    ).specs()] == sizes[:3]  # fmt: skip
+    fewer = study_of(*words, "--halvings", "2").specs()
+    assert [spec.problem.size for spec in fewer] == sizes[:3]
 
 
 @pytest.mark.parametrize(
@@ -299,9 +293,8 @@ def test_problems_that_vary():
 
 @pytest.mark.parametrize("app", apps.names())
 def test_every_app_grows_and_shrinks(app):
-    values = dict(apps.load(app).Problem.presets["small"])
-    for name in ("steps", "warmup"):
-        values.pop(name)
+    preset = apps.load(app).Problem.presets["small"]
+    values = {name: preset[name] for name in preset if name not in ("steps", "warmup")}
     problem = apps.load(app).Problem(**values)
     # There is less to do at the sides; an order is a whole number.
     rel = 0.02 if app in ("amr", "cg", "transpose") else 0
@@ -313,64 +306,58 @@ def test_every_app_grows_and_shrinks(app):
     ("words", "line"),
     [
         (
-            ["strong", "jacobi2d", "--drivers", "mpi,smoke"],
+            "strong jacobi2d --drivers mpi,smoke",
             "--drivers smoke: one of serial, sim, file, mpi, charm",
         ),
-        (["strong", "jacobi2d", "--pes", "0,1"], "--pes 0: must be 1 or more"),
-        (["strong", "jacobi2d", "--pes", "1,1"], "--pes 1,1: must name each value once"),
-        (["strong", "jacobi2d", "--pes", "1;2"], "integers separated by commas"),
-        (["strong", "jacobi2d", "--trials", "0"], "--trials 0: must be 1 or more"),
-        (["strong", "jacobi2d", "--until-ci", "200%"], "above 0% and below 100%"),
-        (["strong", "jacobi2d", "--max-trials", "30"], "--max-trials 30: needs --until-ci"),
+        ("strong jacobi2d --pes 0,1", "--pes 0: must be 1 or more"),
+        ("strong jacobi2d --pes 1,1", "--pes 1,1: must name each value once"),
+        ("strong jacobi2d --pes 1;2", "integers separated by commas"),
+        ("strong jacobi2d --trials 0", "--trials 0: must be 1 or more"),
+        ("strong jacobi2d --until-ci 200%", "above 0% and below 100%"),
+        ("strong jacobi2d --max-trials 30", "--max-trials 30: needs --until-ci"),
+        ("strong jacobi2d --max-steps 300", "--max-steps 300: only in a study of granularity"),
         (
-            ["strong", "jacobi2d", "--max-steps", "300"],
-            "--max-steps 300: only in a study of granularity",
-        ),
-        (
-            ["granularity", "jacobi2d", "--steps", "200", "--max-steps", "199"],
+            "granularity jacobi2d --steps 200 --max-steps 199",
             "--max-steps 199: must be 200 or more, the steps of the whole problem",
         ),
+        ("strong jacobi2d --until-ci 1% --max-trials 3", "--max-trials 3: must be 10 or more"),
+        ("strong pic --until-ci 1% --trials 4", "--until-ci 0.01: needs 5 trials"),
+        ("strong jacobi2d --drivers mpi,mpi", "--drivers mpi,mpi: must name each"),
+        ("lb pic --lb-periods 9,9", "--lb-periods 9,9: must name each value once"),
+        ("weak pic --drivers serial --pes 2,4", "--drivers serial: in weak"),
+        ("strong pic --halvings 3", "--halvings 3: only in a study of granularity"),
+        ("strong pic --drivers mpi --odf 1,4", "--odf 1,4: needs --drivers charm"),
+        ("strong pic --folder x", "--folder x: only with --launcher slurm"),
+        ("strong pic --launcher slurm --no-pin", "not with --launcher slurm"),
+        ("strong pic --launcher no-such-mpiexec", "--launcher no-such-mpiexec: must be"),
+        ("strong pic --campaign run.h5", "--campaign run.h5: must end in .jsonl"),
+        ("strong pic --published nowhere.json", "--published nowhere.json: cannot be"),
+        ("strong pic -- +p4", "-- +p4: a study passes no options"),
+        ("lb stencil3d --balancers Magic", "--balancers Magic: must be of Greedy"),
+        ("strong jacobi2d --lb-periods 5", "--lb-periods 5: needs --balancers"),
+        ("strong amr --vary level=1,level=2", "--vary level=1,level=2: only in a study"),
+        ("lb amr --vary level=1,2", "--vary level=1,2: must be OPTION=VALUE, with an"),
+        ("lb amr --vary depth=1", "--vary depth=1: must be OPTION=VALUE"),
+        ("lb amr --vary level=one", "--vary level=one: must be an integer"),
+        ("lb amr --vary level=1+level=2", "--vary level=1+level=2: gives level twice"),
+        ("lb amr --vary level=1,level=9", "--level 9: 0 to 8"),
+        ("lb amr --vary level=1,level=1", "--vary level=1,level=1: must give each"),
         (
-            ["strong", "jacobi2d", "--until-ci", "1%", "--max-trials", "3"],
-            "--max-trials 3: must be 10 or more",
-        ),
-        (["strong", "pic", "--until-ci", "1%", "--trials", "4"], "--until-ci 0.01: needs 5 trials"),
-        (["strong", "jacobi2d", "--drivers", "mpi,mpi"], "--drivers mpi,mpi: must name each"),
-        (["lb", "pic", "--lb-periods", "9,9"], "--lb-periods 9,9: must name each value once"),
-        (["weak", "pic", "--drivers", "serial", "--pes", "2,4"], "--drivers serial: in weak"),
-        (["strong", "pic", "--halvings", "3"], "--halvings 3: only in a study of granularity"),
-        (["strong", "pic", "--drivers", "mpi", "--odf", "1,4"], "--odf 1,4: needs --drivers charm"),
-        (["strong", "pic", "--folder", "x"], "--folder x: only with --launcher slurm"),
-        (["strong", "pic", "--launcher", "slurm", "--no-pin"], "not with --launcher slurm"),
-        (["strong", "pic", "--launcher", "no-such-mpiexec"], "--launcher no-such-mpiexec: must be"),
-        (["strong", "pic", "--campaign", "run.h5"], "--campaign run.h5: must end in .jsonl"),
-        (["strong", "pic", "--published", "nowhere.json"], "--published nowhere.json: cannot be"),
-        (["strong", "pic", "--", "+p4"], "-- +p4: a study passes no options"),
-        (["lb", "stencil3d", "--balancers", "Magic"], "--balancers Magic: must be of Greedy"),
-        (["strong", "jacobi2d", "--lb-periods", "5"], "--lb-periods 5: needs --balancers"),
-        (["strong", "amr", "--vary", "level=1,level=2"], "--vary level=1,level=2: only in a study"),
-        (["lb", "amr", "--vary", "level=1,2"], "--vary level=1,2: must be OPTION=VALUE, with an"),
-        (["lb", "amr", "--vary", "depth=1"], "--vary depth=1: must be OPTION=VALUE"),
-        (["lb", "amr", "--vary", "level=one"], "--vary level=one: must be an integer"),
-        (["lb", "amr", "--vary", "level=1+level=2"], "--vary level=1+level=2: gives level twice"),
-        (["lb", "amr", "--vary", "level=1,level=9"], "--level 9: 0 to 8"),
-        (["lb", "amr", "--vary", "level=1,level=1"], "--vary level=1,level=1: must give each"),
-        (
-            ["lb", "amr", *["--vary", "level=1,level=2"] * 10],
+            f"lb amr {'--vary level=1,level=2 ' * 10}",
             "--vary 1024: must be at most 1000 combinations",
         ),
-        (["strong", "jacobi2d", "--lb-first", "5"], "--lb-first 5: needs --balancers"),
-        (["lb", "pic", "--lb-first", "9", "--warmup", "9"], "--lb-first 9: must be more than the"),
-        (["strong", "leanmd", "--decomposition", "pairs"], "--driver mpi: has one block per rank"),
-        (["strong", "jacobi2d", "--size", "4x4", "--pes", "64"], "do not fit"),
-        (["lb", "pic", "--drivers", "mpi"], "--drivers mpi: only charm balances"),
-        (["nowhere.toml"], "cannot be read"),
-        (["report", "nowhere.jsonl"], "cannot be read"),
+        ("strong jacobi2d --lb-first 5", "--lb-first 5: needs --balancers"),
+        ("lb pic --lb-first 9 --warmup 9", "--lb-first 9: must be more than the"),
+        ("strong leanmd --decomposition pairs", "--driver mpi: has one block per rank"),
+        ("strong jacobi2d --size 4x4 --pes 64", "do not fit"),
+        ("lb pic --drivers mpi", "--drivers mpi: only charm balances"),
+        ("nowhere.toml", "cannot be read"),
+        ("report nowhere.jsonl", "cannot be read"),
     ],
 )
 def test_bad_input_is_one_line_and_launches_nothing(tmp_path, words, line, monkeypatch, refused):
     monkeypatch.chdir(tmp_path)
-    assert line in refused("study", *words)
+    assert line in refused("study", *words.split())
     assert not list(tmp_path.iterdir())
 
 
@@ -620,7 +607,7 @@ def test_noise_is_sampled_before_between_and_after(tmp_path, canned):
 def test_what_is_left_is_counted(tmp_path, canned, capsys):
     """Catches "1 runs left", and a last line that says that nothing is left."""
     canned(record_of)
-    study = study_of("strong", "echo", "--preset", "tiny", "--pes", "1", "--drivers", "mpi")
+    study = study_of("strong", "echo", *ALONE)
     executed(study, tmp_path / "c.jsonl", Policy(3, None, 3, False, None))
     first, second, last = capsys.readouterr().err.splitlines()
     assert "; 2 runs left, about" in first and "; 1 run left, about" in second
@@ -797,7 +784,7 @@ def disturbance(waited: float) -> dict[str, Any]:
 
 def test_a_disturbed_run_is_repeated(tmp_path, canned, monkeypatch):
     """Catches times of a busy machine in a study that asked for a quiet one."""
-    study = study_of("strong", "echo", "--preset", "tiny", "--pes", "1", "--drivers", "mpi")
+    study = study_of("strong", "echo", *ALONE)
     monkeypatch.setattr(noise, "sample", lambda: 0.1)
     waits = iter([0.5, 0.3, 0.01, 0.0])
     canned(lambda spec: record_of(spec, **disturbance(next(waits))))
@@ -812,7 +799,7 @@ def test_a_disturbed_run_is_repeated(tmp_path, canned, monkeypatch):
 @pytest.mark.long
 def test_a_core_that_is_a_little_slower_is_not_waited_for(tmp_path, canned, monkeypatch):
     """Catches a study on a virtual machine that waits minutes before each of its runs."""
-    study = study_of("strong", "echo", "--preset", "tiny", "--pes", "1", "--drivers", "mpi")
+    study = study_of("strong", "echo", *ALONE)
     samples = iter([0.1] + [0.12] * 9)
     monkeypatch.setattr(noise, "sample", lambda: next(samples))
     monkeypatch.setattr(runner.time, "sleep", lambda seconds: pytest.fail("waits"))
@@ -840,7 +827,7 @@ def test_the_summary_says_that_a_run_was_disturbed():
 
 def test_a_machine_that_stays_busy_is_announced(tmp_path, canned, monkeypatch):
     """Catches a study that never ends on a busy machine, or ends without a word."""
-    study = study_of("strong", "echo", "--preset", "tiny", "--pes", "1", "--drivers", "mpi")
+    study = study_of("strong", "echo", *ALONE)
     samples = iter([0.1] + [0.2] * 99)
     monkeypatch.setattr(noise, "sample", lambda: next(samples))
     monkeypatch.setattr(runner, "PATIENCE_S", 0.0)

@@ -226,12 +226,9 @@ def test_traces_are_written_where_there_are_slices(traced_runs, run_record, tmp_
     run_record("jacobi2d", "--preset", "tiny", "--output", tmp_path / "plain.h5")
     with h5py.File(tmp_path / "plain.h5") as file:
         assert "slices" not in file["timing"] and "snapshots" not in file
-    done = support.in_process("plot", tmp_path / "plain.h5", "--trace")
-    assert done.returncode == 2 and "run with --trace" in done.stderr
+    assert "run with --trace" in support.refused(["plot", tmp_path / "plain.h5", "--trace"])
     for option in (["--trace"], ["--snapshot-every", 3]):
-        done = support.in_process("run", "jacobi2d", "--preset", "tiny", *option)
-        assert done.returncode == 2 and "needs --output" in done.stderr
-    done = support.in_process(
-        "run", "jacobi2d", "--snapshot-every", -1, "--output", tmp_path / "x.h5"
-    )
-    assert done.returncode == 2 and "--snapshot-every -1: must be 0 or more" in done.stderr
+        said = support.refused(["run", "jacobi2d", "--preset", "tiny", *option])
+        assert "needs --output" in said
+    words = ["run", "jacobi2d", "--snapshot-every", -1, "--output", tmp_path / "x.h5"]
+    assert "--snapshot-every -1: must be 0 or more" in support.refused(words)
