@@ -235,8 +235,6 @@ def execute_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[
     """``execute_cells(book, folder)`` runs all cells of a notebook there, which get outputs."""
     from nbclient import NotebookClient
 
-    for name in set(os.environ) - set(support.clean_environment()):
-        monkeypatch.delenv(name)
     for name in ("JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.setenv("PATH", f"{support.BIN}{os.pathsep}{os.environ['PATH']}")

@@ -27,13 +27,6 @@ from miniapps.workbench.run.record import summary
 TINY = {"preset": "tiny", "driver": "mpi", "pes": 2}
 
 
-@pytest.fixture(autouse=True)
-def no_launcher_around(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a user's program."""
-    for name in set(os.environ) - set(support.clean_environment()):
-        monkeypatch.delenv(name)
-
-
 def test_what_is_offered_has_types() -> None:
     """Catches an entry point that is missing or of something else, and a stub of other names."""
     stub = ast.parse((support.ROOT / "miniapps/__init__.pyi").read_text())

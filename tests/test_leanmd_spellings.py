@@ -278,14 +278,14 @@ def wrong(problem: LeanmdProblem, rows: np.ndarray) -> tuple[int, int]:
     return Audit(problem, support.layout_of(problem, (1, 1, 1)), 1, 4)._wrong_in_file(rows)
 
 
-def check_read(path: Path, ids: Any = IDS) -> None:
+def check_read(path: Path) -> None:
     """The atoms have the bits that were meant, and the audit compares each column of them."""
     problem, rows = start(path)
-    order = np.argsort(ids)
+    order = np.argsort(IDS)
     corner = {"lammps": [-1.0, 2.0, 0.25]}.get(path.suffix[1:], [0.0] * 3)
     at = (AT[order] + corner) - corner  # as rounded as numbers in the file
     assert np.array_equal(problem.box, BOX)
-    assert np.array_equal(rows[:, 0], np.sort(ids))
+    assert np.array_equal(rows[:, 0], np.sort(IDS))
     assert np.abs(rows[:, 1:4] - at).max() <= 4 * problem.quantum
     assert np.array_equal(rows[:, 4:], SPEED[order])
     assert wrong(problem, rows) == (0, 0)

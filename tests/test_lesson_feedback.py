@@ -20,12 +20,9 @@ from miniapps.lessons.checking.naming import NEAREST
 from miniapps.lessons.lesson import Case, Lesson
 
 COUNTS = 1, 2  # processes
-EXCHANGE, RETURN = (
-    "        exchange(comm, field, neighbours)\n",
-    "    return field[1:-1, 1:-1].copy()",
-)
+EXCHANGE = "        exchange(comm, field, neighbours)\n"
+RETURN = "    return field[1:-1, 1:-1].copy()"
 FOUND = "        everything[(comm.rank - turn) % comm.size] = came\n"
-ROUNDED = "np.rint(mine / UNIT).astype(np.int64).sum()"
 MINE = "    everything[comm.rank] = mine\n"
 SENT = 'field[FIRST["up" if side in ("up", "down") else "left"]].copy()'
 # By lesson: changes of the model answer, each with the mistake that must be named, or with part of

@@ -6,6 +6,7 @@ Truth comes from loops over blocks and particles, and from synthetic machines wh
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import itertools
 import math
 from pathlib import Path
@@ -18,9 +19,12 @@ from figure_faults import faults
 from test_study_report import Canned
 
 from miniapps import apps, kernels
+from miniapps.devices.backend import get
+from miniapps.drivers.hosts import hosts as parsed
 from miniapps.loads import Loads
 from miniapps.parameters import InputError
 from miniapps.pic.distribution import Distribution
+from miniapps.stencil3d.problem import load_factor
 from miniapps.workbench.model import (
     campaigns,
     check,
@@ -77,8 +81,6 @@ def test_faces_are_those_that_blocks_send(app, values, grid, odf):
     layout = support.layout_of(problem_of(app, **values), grid, odf)
     problem = problem_of(app, **values)
     loads = apps.load(app).loads(problem, layout)
-    from miniapps.devices.backend import get
-
     for index in layout.indices():
         block = apps.load(app).Block(problem, layout, index, get("cpu"))
         sent = {edge: face.nbytes for edge, face in block.faces().items()}
@@ -138,11 +140,8 @@ def test_expected_particles_are_near_the_drawn_ones(monkeypatch: pytest.MonkeyPa
     """Catches another distribution where the mesh is too large to draw every number."""
     problem = problem_of("pic", size=400, particles=100_000)
     layout = support.layout_of(problem, (2, 2))
-    loads, where = apps.load("pic").loads, "miniapps.pic.loads"
+    loads, module = apps.load("pic").loads, importlib.import_module("miniapps.pic.loads")
     drawn = loads(problem, layout, 5).units["particles"]
-    import importlib
-
-    module = importlib.import_module(where)
     monkeypatch.setattr(module, "EXACT", 0)
     module.counted.cache_clear()
     expected = loads(problem, layout, 5).units["particles"]
@@ -183,8 +182,6 @@ def test_atoms_and_pairs_are_those_around_blocks(values: dict[str, Any]) -> None
 
 def test_the_synthetic_load_is_that_of_the_blocks_part() -> None:
     """Catches a block with the load of another part, or of another step."""
-    from miniapps.stencil3d.problem import load_factor
-
     problem = problem_of("stencil3d", size=(12, 12, 12), imbalance="paper", time_tile=1)
     layout = support.layout_of(problem, (4, 1, 1), 2)
     for step in (0, 31, 200):
@@ -711,10 +708,7 @@ def test_broken_machines_are_refused_in_one_line(text: str, words: str, tmp_path
         (["strong", "jacobi2d", "--pes", "0", "--machine", "two-cores"], "--pes 0"),
         (["errors", "nothing.jsonl"], "nothing.jsonl: cannot be read"),
         (["strong", "jacobi2d", "--fit", "nothing.jsonl"], "nothing.jsonl: cannot be read"),
-        (
-            ["strong", "jacobi2d", "--fit", str(RESULTS / "pic-lb.jsonl")],
-            "lb.jsonl: has runs of pic",
-        ),
+        (["strong", "jacobi2d", "--fit", f"{RESULTS}/pic-lb.jsonl"], "lb.jsonl: has runs of pic"),
         (["check", "--figure", "/nowhere/x.png"], "--figure /nowhere/x.png"),
         (["check", "--figure", "x.xyz"], "--figure x.xyz: must end in .png, .svg, .pdf"),
         (["strong", "jacobi2d", "--machine", "two-cores", "--figure", "x"], "x: must end in .png"),
@@ -773,8 +767,6 @@ def test_a_synthetic_machine_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setattr(fitting, "DRAWS", 3)
     start = known()  # of one host
     monkeypatch.setattr(measure.machine, "read", lambda name: start)
-    from miniapps.drivers.hosts import hosts as parsed
-
     found = measure.measured(parsed("a:2,b:2"))
     for name in ("jacobi2d", "stencil3d"):
         cells = f"kernel.{name}.cells"

@@ -361,12 +361,12 @@ def test_more_gaps_than_particles_behind_them() -> None:
     assert support.same_bits(side.rows(), before)
 
 
-def arrivals(lengths: list[int], first: int = 1000) -> dict[int, np.ndarray]:
+def arrivals(lengths: list[int]) -> dict[int, np.ndarray]:
     """Return messages with the given numbers of particles in the block, with unique ids."""
     messages = {}
     for edge, length in enumerate(lengths):
         rows = particles(length, seed=20 + edge)
-        rows[:, 5:6].view(np.int64)[:] += first * (edge + 1)
+        rows[:, 5:6].view(np.int64)[:] += 1000 * (edge + 1)
         messages[edge] = rows
     return messages
 
