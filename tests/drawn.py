@@ -101,6 +101,17 @@ def intervals(axes: Any) -> dict[str, list[tuple[float, ...]]]:
     return found
 
 
+def assert_intervals(
+    axes: Any, wanted: dict[str, list[tuple[float, ...]]], within: float = 0.03
+) -> None:
+    """Assert that lines are those: place ``within`` a share, value, and the ends of its bar."""
+    found = intervals(axes)
+    assert found.keys() == wanted.keys()
+    for name, points in wanted.items():
+        np.testing.assert_allclose([p[1:] for p in found[name]], [p[1:] for p in points])
+        np.testing.assert_allclose([p[0] for p in found[name]], [p[0] for p in points], rtol=within)
+
+
 def whiskers(axes: Any) -> list[tuple[float, float, float]]:
     """The height, and from where to where each horizontal error bar without a point reaches."""
     found = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
@@ -14,9 +15,9 @@ import pandas
 import pytest
 import support
 from drawn import (
+    assert_intervals,
     assert_ticks_are_values,
     bars,
-    intervals,
     laid_out,
     lines,
     names,
@@ -51,13 +52,7 @@ def record_of(name: str, benchmark: str, factor: float) -> dict[str, Any]:
     return given | {"buffer": "numpy", "sizes": SIZES, "results": rows, "host": support.HOST}
 
 
-def assert_lines(axes: Any, wanted: dict[str, list[tuple[float, ...]]]) -> None:
-    """Assert that lines are those: size in bytes, value, and the ends of its error bar."""
-    found = intervals(axes)
-    assert found.keys() == wanted.keys()
-    for name, points in wanted.items():
-        np.testing.assert_allclose([p[1:] for p in found[name]], [p[1:] for p in points])
-        np.testing.assert_allclose([p[0] for p in found[name]], [p[0] for p in points], rtol=0.3)
+assert_lines = partial(assert_intervals, within=0.3)  # at sizes in bytes
 
 
 @pytest.mark.long

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from drawn import (
+    assert_intervals,
     assert_ticks_are_values,
     bars,
-    intervals,
     laid_out,
     lines,
     names,
@@ -54,15 +54,6 @@ def read(found: dict[str, Any], name: str, shown: str = "") -> tuple[Any, Any]:
     assert titles(axes) == TITLES[shown or name]
     assert_ticks_are_values(figure)
     return figure, axes
-
-
-def assert_intervals(axes: Any, wanted: dict[str, list[tuple[float, ...]]]) -> None:
-    """Assert that lines are those: PEs, value, and the ends of its error bar."""
-    found = intervals(axes)
-    assert found.keys() == wanted.keys()
-    for name, points in wanted.items():
-        np.testing.assert_allclose([p[1:] for p in found[name]], [p[1:] for p in points])
-        np.testing.assert_allclose([p[0] for p in found[name]], [p[0] for p in points], rtol=0.03)
 
 
 def assert_line(axes: Any, name: str, points: list[tuple[float, float]]) -> None:

@@ -518,10 +518,8 @@ def launched(spec: Any, *_: Any) -> Any:
     if hasattr(spec, "benchmark"):
         return canned_comm.record_of(spec)
     wrong_one = spec.app in SMALL
-    given = {"app": spec.app, **spec.recorded(), "pes": spec.pes, "steps": spec.steps}
-    given |= {"problem": spec.prepared.parameters(), "warmup": spec.warmup}
-    name = given["balancer"] or spec.driver
-    record = support.whole_record(given, 1e-3 * (WRONG_MS if wrong_one else STEP_MS)[name])
+    name = spec.recorded()["balancer"] or spec.driver
+    record = support.record_of(spec, 1e-3 * (WRONG_MS if wrong_one else STEP_MS)[name])
     check = {"name": f"{wrong.MUST_FAIL}position error is 9", "value": 0.0, "limit": 0.0}
     return record | {"checks": [*record["checks"], check | {"ok": True}]} if wrong_one else record
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import skips
 import support
-from support import BIN, ROOT, execute
+from support import BIN, ROOT, execute, record_of
 
 from miniapps import apps, tiling
 from miniapps.parameters import InputError
@@ -45,13 +45,6 @@ def matrix(study: Study) -> list[tuple[Any, ...]]:
     """Driver, PEs, ODF, balancer and period of each run of a trial."""
     asked = [spec.recorded() | {"pes": spec.pes} for spec in study.specs()]
     return [tuple(options[name] for name in CASE) for options in asked]
-
-
-def record_of(spec: Any, step_s: float = 1e-3, **other: Any) -> dict[str, Any]:
-    """A canned record of a valid run."""
-    asked = {"app": spec.app, **spec.recorded(), "pes": spec.pes}
-    asked |= {"problem": spec.prepared.parameters(), "steps": spec.steps, "warmup": spec.warmup}
-    return support.whole_record(asked | other, step_s)
 
 
 @pytest.fixture

@@ -77,9 +77,7 @@ def campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> It
         step_s = STEP_S[key][made[key]]
         made[key] += 1
         now[0] += LAUNCH_S
-        asked = {"app": spec.app, **spec.recorded(), "pes": spec.pes}
-        asked |= {"problem": spec.prepared.parameters(), "steps": spec.steps, "warmup": spec.warmup}
-        record = support.whole_record(asked, step_s, POINTS)
+        record = support.record_of(spec, step_s, POINTS)
         rounds = {"first": [*range(2, 2 + STEPS, 2)], "count": [2] * (STEPS // 2)}
         rounds["wall_s"] = [2 * step_s] * (STEPS // 2)
         loads = [[2 * share * step_s] * (STEPS // 2) for share in SHARES[spec.pes]]
