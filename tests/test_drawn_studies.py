@@ -14,6 +14,7 @@ from drawn import (
     assert_intervals,
     assert_ticks_are_values,
     bars,
+    in_hex,
     laid_out,
     lines,
     names,
@@ -21,7 +22,6 @@ from drawn import (
     titles,
     whiskers,
 )
-from matplotlib.colors import to_rgb
 from test_study_report import Canned
 
 from miniapps.workbench.study import figures, noise
@@ -194,7 +194,7 @@ def test_over_decomposition() -> None:
     (_, low), (_, high) = band.get_bbox().get_points()
     assert (low, high) == pytest.approx((6, 11))
     mpi = next(line for line in axes.lines if set(line.get_ydata()) == {8.0})
-    assert band.get_facecolor()[:3] == pytest.approx(to_rgb(mpi.get_color()))
+    assert in_hex(band.get_facecolor()) == in_hex(mpi.get_color())
 
 
 def balanced() -> Canned:
