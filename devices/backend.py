@@ -27,15 +27,20 @@ class DeviceUnavailable(RuntimeError):
 
 
 class HostCopy:
-    """A copy of few numbers of an array on the host, made again and again while kernels run."""
+    """A copy of few numbers of an array on the host, made while kernels run."""
 
     def begin(self) -> None:
         """Begin to copy the array, as the kernels leave it that have been launched so far."""
         raise NotImplementedError
 
-    def get(self) -> list[Any]:
-        """Return the numbers that were copied last; waits if they have not arrived yet."""
+    def get(self) -> Any:
+        """Return the list of numbers that were copied last, or the only one; waits for the copy."""
         raise NotImplementedError
+
+
+def known(result: Any) -> Any:
+    """Return numbers that a kernel function has counted; waits if it has returned a `HostCopy`."""
+    return result.get() if isinstance(result, HostCopy) else result
 
 
 class Memory:

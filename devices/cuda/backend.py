@@ -31,8 +31,6 @@ class Slot:
     """A buffer for messages from other processes; two of them alternate."""
 
     def __init__(self) -> None:
-        self.pinned = np.empty(0, np.uint8)
-        self.copied: Any = None  # a mark: ``pinned`` may be written again
         self.buffer: MessageBuffer | None = None
 
     def make_room(self, shapes: Mapping[Any, tuple[int, ...]], dtype: Any, stream: Any) -> Any:
@@ -69,6 +67,7 @@ class Gpu(Device):
             streams.set_clock(own)
         self.staged_bytes, self.spare = 0, Spare()
         self.slots: dict[Any, list[Slot]] = {}  # by edge; None: messages from the host
+        self.pinned = memory.PinnedRing(toolkit)  # for these
         self.reading: dict[int, MessageBuffer] = {}  # which kernels here read, by id
 
     def _work_in(self, stream: Any) -> None:
@@ -189,19 +188,17 @@ class Gpu(Device):
             raise ValueError(f"messages of one Collect are {dtype} and {others[0]}: one type only")
         shapes = {edge: array.shape for edge, array in staged.items()}
         streams.wait_for(slot.make_room(shapes, dtype, self.stream), self.copies)
-        streams.reached(slot.copied)
         buffer = slot.buffer
         assert buffer is not None
-        if slot.pinned.size < buffer.nbytes:
-            slot.pinned = self.stream.toolkit.pinned(buffer.nbytes)
-        host = slot.pinned[: buffer.nbytes].view(dtype)
+        host = self.pinned.take(buffer.nbytes).view(dtype)
         for edge, array in staged.items():
             start = buffer.starts[edge]
             host[start : start + array.size] = array.reshape(-1)
         if buffer.nbytes:
             buffer.flat.copy_to_device(host, stream=self.copies)
-        slot.copied = buffer.ready = streams.mark(self.copies)
-        streams.wait_for(slot.copied, self.stream)
+        buffer.ready = streams.mark(self.copies)
+        self.pinned.give(buffer.ready)
+        streams.wait_for(buffer.ready, self.stream)
         self.staged_bytes += buffer.nbytes
         return buffer
 

@@ -84,11 +84,11 @@ class Stream:
     own among the streams of the process; ``marks``: how many have been recorded in it; ``reached``:
     how many of them the host knows to be reached; ``after``: by the numbers of other streams, the
     last of their marks that it waits for. ``launches``: see `devices.cuda.launches`;
-    ``slots``: see `devices.cuda.tasks`; ``groups``: see `devices.cuda.host_copies`.
+    ``tables``: see `devices.cuda.tasks`; ``groups``: see `devices.cuda.host_copies`.
     """
 
     toolkit: Any
-    slots: list[Any]
+    tables: Any
     groups: dict[Any, Any]
     numbers = itertools.count()
 

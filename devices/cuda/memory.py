@@ -7,12 +7,15 @@ that it writes. A stream has its toolkit, which allocates the memory.
 from __future__ import annotations
 
 import math
+from collections import deque
 from typing import Any
 
 import numpy as np
 
 from miniapps.devices.backend import HostCopy
 from miniapps.devices.cuda import streams
+
+PIECES = 3  # of pinned memory in a ring: as many tables as a step of pic brings to the GPU
 
 
 def empty(shape: int | tuple[int, ...], dtype: Any, stream: Any) -> Any:
@@ -88,15 +91,55 @@ class PinnedCopy(HostCopy):
         self.pinned = array.stream.toolkit.pinned(nbytes).view(array.dtype)
         self.copied: Any = None  # a mark: the copy has ended
 
+    @classmethod
+    def begun(cls, array: Any) -> PinnedCopy:
+        """Begin to copy an array, and return the copy."""
+        copy = cls(array)
+        copy.begin()
+        return copy
+
     def begin(self) -> None:
         """See `HostCopy.begin`. The mark has a time, so that it is also that of a round's end."""
         self.array.copy_to_host(self.pinned, stream=self.array.stream)
         self.copied = streams.mark(self.array.stream, timed=True)
 
-    def get(self) -> list[Any]:
+    def get(self) -> Any:
         """See `HostCopy.get`."""
         streams.reached_already(self.copied)
         return self.pinned.tolist()
+
+
+class PinnedNumber(PinnedCopy):
+    """The same for an array with one number."""
+
+    def get(self) -> Any:
+        """Return the number."""
+        return super().get()[0]
+
+
+class PinnedRing:
+    """Pinned memory for copies to the device, in pieces that are used in turn.
+
+    While the device still reads the piece that was used longest ago, a further one is taken. The
+    host waits only if there are `PIECES` already.
+    """
+
+    def __init__(self, toolkit: Any) -> None:
+        self.toolkit = toolkit
+        self.pieces: deque[tuple[np.ndarray, Any]] = deque()  # and a mark: it may be written again
+
+    def take(self, nbytes: int) -> np.ndarray:
+        """Return so many bytes to write; `give` comes before the next call."""
+        piece = np.empty(0, np.uint8)
+        if self.pieces and (len(self.pieces) == PIECES or self.pieces[0][1].query()):
+            piece, copied = self.pieces.popleft()
+            streams.reached_already(copied)
+        self.taken = piece if piece.size >= nbytes else self.toolkit.pinned(nbytes)
+        return self.taken[:nbytes]
+
+    def give(self, copied: Any) -> None:
+        """Let the piece that was taken be used again after a mark."""
+        self.pieces.append((self.taken, copied))
 
 
 def address(array: Any) -> int:

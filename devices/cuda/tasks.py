@@ -24,8 +24,6 @@ from miniapps.devices.cuda.primitives import launch as threads_for
 FIRST, ACROSS, DOWN, WORDS = range(4)  # columns of the table; the words are the last
 TABLE = "uint64, uint64[:, ::1]"  # how many tasks, and their table: what `task_here` takes
 
-SLOTS = 3  # memory for tables that a stream has: as many as a step of pic uses
-
 Row = tuple[tuple[int, int, int], Sequence[int]]  # thread blocks along x, y and z, and words
 Work = tuple[Sequence[Kernel], Sequence[tuple[int, Sequence[int]]]]  # threads and words of tasks
 
@@ -67,25 +65,23 @@ def _launch(launch: Launch, table: Any) -> None:
     launch()
 
 
-class Slot:
-    """Memory for tables on the host and on the GPU, which is used again."""
+class Tables:
+    """Memory for the tables of a stream's launches, used again in the work of that stream."""
 
-    def __init__(self) -> None:
-        self.pinned = np.empty(0, np.uint64)
-        self.there: Any = None
-        self.copied: Any = None  # a mark: ``pinned`` may be written again
+    def __init__(self, stream: Any) -> None:
+        self.stream, self.pinned = stream, memory.PinnedRing(stream.toolkit)
+        self.there = memory.empty(0, np.uint64, stream)
 
-    def put(self, tables: Sequence[np.ndarray], stream: Any) -> Any:
+    def put(self, tables: Sequence[np.ndarray]) -> Any:
         """Begin to copy tables to the GPU, one behind the other; return the words there."""
         size = sum(table.size for table in tables)
-        streams.reached_already(self.copied)
-        if self.pinned.size < size:
-            self.pinned = stream.toolkit.pinned(8 * size).view(np.uint64)
-            self.there = memory.empty(size, np.uint64, stream)
-        host, there = self.pinned[:size], self.there[:size]
+        host = self.pinned.take(8 * size).view(np.uint64)
         np.concatenate([table.reshape(-1) for table in tables], out=host)
-        there.copy_to_device(host, stream=stream)
-        self.copied = streams.mark(stream)
+        if self.there.size < size:
+            self.there = memory.empty(size, np.uint64, self.stream)
+        there = self.there[:size]
+        there.copy_to_device(host, stream=self.stream)
+        self.pinned.give(streams.mark(self.stream))
         return there
 
 
@@ -102,9 +98,9 @@ def launch_each_for_all(stream: Any, *works: Work) -> None:
             launches.append((kernels, threads, *_table(rows)))
     if not launches:
         return
-    slots = stream.slots
-    slots.append(slots.pop(0) if len(slots) == SLOTS else Slot())
-    words, begin = slots[-1].put([table for *_, table in launches], stream), 0
+    if stream.tables is None:
+        stream.tables = Tables(stream)
+    words, begin = stream.tables.put([table for *_, table in launches]), 0
     for kernels, threads, grid, table in launches:
         end = begin + table.size
         on_device = words[begin:end].reshape(table.shape)

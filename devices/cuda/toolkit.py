@@ -101,7 +101,7 @@ class Toolkit:
         if self.idle:
             return self.idle.pop()
         stream = self.new_stream()
-        stream.toolkit, stream.slots, stream.groups = self, [], {}
+        stream.toolkit, stream.tables, stream.groups = self, None, {}
         return stream
 
     def shared_stream(self) -> Any:

@@ -36,15 +36,15 @@ from miniapps.devices.backend import Array, Memory
 
 
 class ClusterLists(Protocol):
-    """The lists of all clusters of a cell: ``starts`` (n + 1,) int64, ``neighbors`` uint32.
-
-    ``all_clusters`` (n,) uint32: the indices of the clusters.
-    """
+    """The lists of all clusters of a cell: ``starts`` (n + 1,) int64, ``neighbors`` uint32."""
 
     own: bool
-    all_clusters: Array
     starts: Array
     neighbors: Array
+
+    @property
+    def all_clusters(self) -> Array:
+        """The indices of the clusters, (n,) uint32."""
 
 
 class PairTask(NamedTuple):
@@ -149,6 +149,9 @@ class LeanmdKernels(Protocol):
         if it gets the same arguments next.
         """
 
+    def clear(self, flags: Array) -> None:
+        """Set the error ``flags`` to ``NO_ERROR``."""
+
     def sums_of_motion(
         self, count: int, velocity: Array, force: Array, totals: Array, flags: Array
     ) -> None:
@@ -187,7 +190,7 @@ class LeanmdKernels(Protocol):
         self, count: int, position: Array, others: Array, own: bool, low: np.ndarray,
         density: np.ndarray, bins: np.ndarray, first_in: Array, order: Array, reach: float,
         starts: Array, neighbors: Array, last: Array,
-    ) -> int:  # fmt: skip
+    ) -> Any:  # fmt: skip
         """Make the list of each cluster: the ``others`` within ``reach`` of any of its atoms.
 
         Some may be farther away, by less than a millionth of the box that the bins fill.
@@ -197,20 +200,19 @@ class LeanmdKernels(Protocol):
         their ghosts, and a cluster's own atoms are not listed. Sets ``starts`` (clusters + 1,)
         int64, ``neighbors`` (room,) uint32, in any order within a list, and ``last`` (clusters,)
         uint32: the highest index in each list and, if ``own``, in the cluster. Returns the number
-        of entries, or -1 if there was not enough room for them. Waits for the device.
+        of entries, or -1 if there was not enough room for them; on a GPU a `HostCopy` of it, and
+        without enough room all lists are empty.
         """
 
     # Exchange ------------------------------------------------------------------------------------
 
-    def choose(
-        self, count: int, values: Array, below: float, above: float, which: Array
-    ) -> Sequence[int]:
+    def choose(self, count: int, values: Array, below: float, above: float, which: Array) -> Any:
         """Sort the indices of ``values`` (count or more,), float64 or uint32, into three groups.
 
         Sets ``which`` (count or more,) uint32 to the indices of the values less than ``below``,
         then of those from ``above`` on, then of the rest. Each group is in ascending order. A value
-        in both of the first two groups is listed twice. Returns the sizes of the groups. Waits for
-        the device.
+        in both of the first two groups is listed twice. Returns the sizes of the groups, on a GPU
+        a `HostCopy` of them.
         """
 
     def gather(
@@ -238,10 +240,10 @@ class LeanmdKernels(Protocol):
     def end_here(self, position: Array, total: int) -> None:
         """Write `WIDTH` empty places after ``total`` atoms, far from all atoms and each other."""
 
-    def first_outside(self, count: int, position: Array, low: np.ndarray, high: np.ndarray) -> int:
-        """Return the first atom that is not in [low, high), or -1; waits for the device.
+    def first_outside(self, count: int, position: Array, low: np.ndarray, high: np.ndarray) -> Any:
+        """Return the first atom that is not in [low, high), on a GPU a `HostCopy` of the number.
 
-        ``low``, ``high`` (3,) float64, on the host.
+        If there is none, -1 or ``count``. ``low``, ``high`` (3,) float64, on the host.
         """
 
     # The pairs decomposition ---------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, cast
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from miniapps import kernels
 from miniapps.arrays import arrived
-from miniapps.devices.backend import Device, Memory
+from miniapps.devices.backend import Device, HostCopy, Memory, known
 from miniapps.kernels.leanmd.interface import LeanmdKernels
 from miniapps.kernels.leanmd.units import NO_ERROR
 
@@ -36,7 +36,7 @@ class Atoms:
         self.device = device
         self.count = self.total = 0
         self._make_room(0)
-        self.clear_error_flags()
+        self._watch(device.to_device(np.array(NO_ERROR)))
 
     @cached_property
     def kernels(self) -> LeanmdKernels:
@@ -65,7 +65,8 @@ class Atoms:
 
     def clear_error_flags(self) -> None:
         """Clear all error flags."""
-        self._watch(self.device.to_device(np.array(NO_ERROR)))
+        self.kernels.clear(self.error_flags)
+        self.is_shown = False
 
     def _watch(self, error_flags: Any) -> None:
         """Use these error flags from now on."""
@@ -79,7 +80,7 @@ class Atoms:
             self.is_shown = True
 
     def seen(self) -> np.ndarray | None:
-        """The error flags last shown, if they are still in use: never on the CPU."""
+        """The error flags last shown, if not cleared since then: never on the CPU."""
         return np.array(self.copy.get()) if self.copy is not None and self.is_shown else None
 
     # Room ----------------------------------------------------------------------------------------
@@ -191,15 +192,20 @@ class Bins:
 class Lists:
     """Neighbour lists: for each cluster of atoms, the ``others`` within reach."""
 
-    ON_DEVICE = "starts", "neighbors", "last", "all_clusters"
+    ON_DEVICE = "starts", "neighbors", "last"
 
     def __init__(self, own: bool, device: Memory = CPU) -> None:
         self.own, self.device = own, device  # own: the others are the same atoms and ghosts
         self.clusters = self.entries = 0
         self.starts = device.to_device(np.zeros(1, np.int64))
-        self.neighbors, self.last, self.all_clusters = (
-            device.empty((0,), np.uint32) for _ in range(3)
-        )
+        self.neighbors, self.last = (device.empty((0,), np.uint32) for _ in range(2))
+        self.found: Any = None  # the number of entries, or -1, until it is known
+        self.widen: Callable[[], None] | None = None  # makes them again with more room, until then
+
+    @cached_property
+    def all_clusters(self) -> Any:
+        """The indices of all clusters."""
+        return self.device.to_device(np.arange(self.clusters, dtype=np.uint32))
 
     def __getstate__(self) -> dict[str, Any]:
         """The attributes, ``neighbors`` without unused entries."""
@@ -208,7 +214,9 @@ class Lists:
             name: self.device.leaving(getattr(self, name), used.get(name, slice(None)))
             for name in self.ON_DEVICE
         }
-        return self.__dict__ | arrays
+        state = self.__dict__ | arrays
+        state.pop("all_clusters", None)
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Put the arrays back on the device."""
@@ -219,25 +227,52 @@ class Lists:
         self, kernels: LeanmdKernels, count: int, position: Any, others: Any, total: int,
         corners: tuple[np.ndarray, np.ndarray], reach: float,
     ) -> None:  # fmt: skip
-        """List which of ``total`` others in a box are within reach of ``count`` atoms."""
+        """List which of ``total`` others in a box are within reach of ``count`` atoms.
+
+        On a GPU kernels may read the lists, but what they compute counts only if `made_again`
+        returns False, as there may not have been enough room.
+        """
         bins = Bins(*corners, self.device, kernels.WIDTH)
         order = bins.sort(kernels, others, total, turning=False)
         self.clusters = -(-count // kernels.WIDTH)
-        self.all_clusters = self.device.to_device(np.arange(self.clusters, dtype=np.uint32))
+        self.__dict__.pop("all_clusters", None)
         self.starts = self.device.empty((self.clusters + 1,), np.int64)
         self.last = self.device.empty((self.clusters,), np.uint32)
-        while True:
-            self.entries = kernels.fill_lists(
+
+        def fill() -> None:
+            self.found = kernels.fill_lists(
                 count, position, others, self.own, bins.low, bins.density, bins.bins, bins.starts,
                 order, reach, self.starts, self.neighbors, self.last,
             )  # fmt: skip
-            if self.entries >= 0:
-                return
+
+        def widen() -> None:
             room = int(1.3 * self.neighbors.size) + 40 * total + 1000
             self.neighbors = self.device.empty((room,), np.uint32)
+            fill()
 
-    def parted(self, kernels: LeanmdKernels, first_ghost: int) -> tuple[Any, int]:
-        """All clusters, those without nearby ghosts first, and the number of clusters without."""
+        self.widen = widen
+        if self.neighbors.size:
+            fill()
+        else:
+            widen()
+        while not isinstance(self.found, HostCopy) and self.made_again():
+            pass
+
+    def made_again(self) -> bool:
+        """Make the lists again if there was not enough room for them; return whether.
+
+        Waits until the GPU has counted the entries.
+        """
+        if self.widen is None:
+            return False
+        self.entries = known(self.found)
+        if self.entries < 0:
+            self.widen()
+            return True
+        self.found = self.widen = None
+        return False
+
+    def parted(self, kernels: LeanmdKernels, first_ghost: int) -> tuple[Any, Any]:
+        """All clusters, those without nearby ghosts first; what `choose` returns, their number."""
         numbers = self.device.empty((self.clusters,), np.uint32)
-        inner, *_ = kernels.choose(self.clusters, self.last, first_ghost, first_ghost, numbers)
-        return numbers, inner
+        return numbers, kernels.choose(self.clusters, self.last, first_ghost, first_ghost, numbers)

@@ -58,14 +58,19 @@ class LeanmdBlock(Domain):
 
     def find_forces(self, anew: bool) -> Generator[Any, Any, None]:
         """Update the ghosts and set the forces."""
-        if anew:
-            yield from self.gather_ghosts()
-            self.build_lists()
-            self.see(0, self.atoms.total)
-            done = 0
-        else:
+        if not anew:
             done = yield from self.move_ghosts()
-        self.add_forces(done, self.lists.clusters)
+            self.add_forces(done, self.lists.clusters)
+            return
+        yield from self.gather_ghosts()
+        self.see(0, self.atoms.total)
+        self.build_lists()
+        is_done = False
+        while not is_done:
+            self.clusters, sizes = self.lists.parted(self.kernels, self.atoms.count)
+            self.add_forces(0, self.lists.clusters)
+            self.inner, *_ = yield from self.known(sizes)
+            is_done = not self.lists.made_again()
 
     def see(self, first: int, end: int) -> None:
         """Let `Forces` see that the atoms and ghosts from ``first`` to ``end`` have moved."""
@@ -110,7 +115,9 @@ class LeanmdBlock(Domain):
         for axis in AXES:
             near = self.low[axis] + reach, self.high[axis] - reach
             which = self.device.empty((2 * atoms.total,), np.uint32)
-            low, high, _ = self.kernels.choose(atoms.total, atoms.position[axis], *near, which)
+            low, high, _ = yield from self.known(
+                self.kernels.choose(atoms.total, atoms.position[axis], *near, which)
+            )
             self.sent[axis], self.sizes[axis] = which, (low, high)
             came = yield from Exchange(f"ghosts along {axis}", self.leaving(axis))
             atoms.extend(self.arrived(axis, came))
@@ -153,12 +160,11 @@ class LeanmdBlock(Domain):
         return done
 
     def build_lists(self) -> None:
-        """Rebuild the neighbour lists, and find the clusters without nearby ghosts."""
+        """Rebuild the neighbour lists."""
         atoms, reach = self.atoms, self.problem.reach
         corners = self.low - reach, self.high + reach
         where = atoms.count, atoms.position, atoms.position, atoms.total
         self.lists.fill(self.kernels, *where, corners, reach)
-        self.clusters, self.inner = self.lists.parted(self.kernels, atoms.count)
 
     def measure(self) -> dict[str, Measure]:
         """As for every domain, with the potential."""

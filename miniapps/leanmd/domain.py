@@ -25,7 +25,7 @@ from miniapps.contract import (
     StepError,
 )
 from miniapps.decomposition import Layout
-from miniapps.devices.backend import Device
+from miniapps.devices.backend import Device, HostCopy, known
 from miniapps.kernel_user import KernelUser
 from miniapps.kernels.leanmd.interface import LeanmdKernels
 from miniapps.kernels.leanmd.units import (
@@ -236,22 +236,25 @@ class Domain(KernelUser[LeanmdKernels]):
         atoms, rows, count = self.atoms, self.atoms.rows, self.atoms.count
         for axis in AXES:
             rows, count = yield from self.change_along(axis, rows, count)
-        lost = self.kernels.first_outside(count, rows, self.low, self.high)
-        if lost >= 0:
-            ids = self.device.to_host(rows[ROWS - 1]).view(np.int64)
-            self._complain(lost, "flies too fast", ids)
+        outside = self.kernels.first_outside(count, rows, self.low, self.high)
         bins = Bins(self.low, self.high, self.device, self.kernels.WIDTH)
         order = bins.sort(self.kernels, rows, count, turning=True)
         atoms.arrange(count, rows, order)
         atoms.clear_error_flags()
         self.built = self.time
+        lost = yield from self.known(outside)
+        if 0 <= lost < count:
+            ids = self.device.to_host(rows[ROWS - 1]).view(np.int64)
+            self._complain(lost, "flies too fast", ids)
         yield Pause()
 
     def change_along(self, axis: int, rows: Any, count: int) -> Generator[Any, Any, Any]:
         """Exchange atoms along an axis; returns the rows of the atoms here, and their number."""
         kernels, device = self.kernels, self.device
         which = device.empty((count,), np.uint32)
-        *leave, stay = kernels.choose(count, rows[axis], self.low[axis], self.high[axis], which)
+        *leave, stay = yield from self.known(
+            kernels.choose(count, rows[axis], self.low[axis], self.high[axis], which)
+        )
         shapes = {edge_of(axis, side): (ROWS, leave[side]) for side in SIDES}
         messages = device.messages(shapes, np.float64)
         sides = [messages[edge] for edge in shapes]
@@ -265,6 +268,12 @@ class Domain(KernelUser[LeanmdKernels]):
         kernels.arrange(sum(leave), stay, rows, which, here)
         kernels.place(here, stay, parts)
         return here, total
+
+    def known(self, result: Any) -> Generator[Any, Any, Any]:
+        """Numbers that a kernel function has counted; other blocks run before this one waits."""
+        if isinstance(result, HostCopy):
+            yield Pause()
+        return known(result)
 
     # Accounting ----------------------------------------------------------------------------------
 

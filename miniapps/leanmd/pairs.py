@@ -149,7 +149,12 @@ class Compute(KernelUser[LeanmdKernels]):
         """Receive positions, and return forces and, if ``reported``, energies."""
         came = yield Collect("positions", tuple(self.neighbors))
         self.receive(came)
-        answer = yield Batch(self.kernels.PAIR_FORCES[self.problem.dtype], self.task())
+        is_done = False
+        while not is_done:
+            answer = yield Batch(self.kernels.PAIR_FORCES[self.problem.dtype], self.task())
+            is_done = not any([lists.made_again() for lists in self.lists.values()])
+            if not is_done:
+                self.pair_lists = None
         yield PostSum("forces", self.forces(answer))
         if reported:
             energies = {edge: self.energies(edge) for edge in self.neighbors}

@@ -25,6 +25,8 @@ class Probe:
         where = count, self.atoms.position, self.atoms.position, count
         corners = position.min(axis=1), position.max(axis=1)
         self.lists.fill(self.kernels, *where, corners, self.cutoff)
+        while self.lists.made_again():
+            pass
 
     def forces(self) -> np.ndarray:
         """The forces on all atoms, as a block finds them: (3, n) int64."""

@@ -260,6 +260,54 @@ def test_host_messages_arrive_on_the_device():
     assert gpu.staged_bytes >= sum(array.nbytes for array in came.values())
 
 
+class Mark:
+    """A mark that is reached when the test says so, or the host waits for it."""
+
+    is_reached, waits = False, 0
+
+    def query(self) -> bool:
+        return self.is_reached
+
+    def synchronize(self) -> None:
+        self.is_reached, self.waits = True, self.waits + 1
+
+
+class HastyRing(memory.PinnedRing):
+    """A wrong ring: it takes the piece that was used longest ago, whether it is free or not."""
+
+    def take(self, nbytes: int) -> np.ndarray:
+        """Return so many bytes that may still be read."""
+        if self.pieces:
+            self.pieces[0] = self.pieces[0][0], Mark()
+            self.pieces[0][1].synchronize()
+        return super().take(nbytes)
+
+
+def written_too_early(ring: memory.PinnedRing) -> tuple[int, int, int]:
+    """How often a piece is written while it is read; the host's waits, and the pieces.
+
+    The device reads two pieces late, then five at once, and all before the last two.
+    """
+    marks: list[tuple[int, Mark]] = []
+    early = 0
+    for n in range(9):
+        if n in (2, 7):
+            for _, mark in marks:
+                mark.is_reached = True
+        place = ring.take(64 if n < 4 else 100).ctypes.data
+        early += any(there == place and not mark.is_reached for there, mark in marks)
+        marks.append((place, Mark()))
+        ring.give(marks[-1][1])
+    return early, sum(mark.waits for _, mark in marks), len(ring.pieces)
+
+
+def test_pinned_memory_is_used_again_once_it_is_read() -> None:
+    """Catches a piece that is written too early, a wait where one is free, and ever more pieces."""
+    early, waits, pieces = written_too_early(memory.PinnedRing(TOOLKIT))
+    assert (early, waits, pieces) == (0, 2, memory.PIECES)
+    assert written_too_early(HastyRing(TOOLKIT))[0] > 0
+
+
 def test_each_call_brings_its_own_messages():
     """Catches a slot that is filled anew before it was read, and one that keeps an old shape."""
     gpu = device.get("gpu")

@@ -14,7 +14,14 @@ from miniapps.kernels.leanmd.cpu.exchange import (
     place,
 )
 from miniapps.kernels.leanmd.cpu.interactions import energies, forces
-from miniapps.kernels.leanmd.cpu.motion import adjust, draw, kick, kick_and_drift, sums_of_motion
+from miniapps.kernels.leanmd.cpu.motion import (
+    adjust,
+    clear,
+    draw,
+    kick,
+    kick_and_drift,
+    sums_of_motion,
+)
 from miniapps.kernels.leanmd.cpu.neighbours import fill_lists, sort_into_bins
 from miniapps.kernels.leanmd.cpu.pairs import (
     pack_positions,

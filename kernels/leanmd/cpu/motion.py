@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import float64, int64, uint64, void
 
+from miniapps.devices.backend import Array
 from miniapps.devices.cpu.compiler import DISTINCT, njit
 from miniapps.devices.cpu.vectors import bits, fma
 from miniapps.kernels.leanmd.cpu.arrays import FLOATS, INTS, ROWS, WHOLE
@@ -14,6 +15,7 @@ from miniapps.kernels.leanmd.units import (
     FAST,
     FASTEST,
     FORCE_UNIT,
+    NO_ERROR,
     STRAY,
 )
 from miniapps.kernels.state_hash.cpu import mix
@@ -71,6 +73,11 @@ def sums_of_motion(count, velocity, force, totals, flags):
             totals[2 + axis] += int64(np.rint(v / ENERGY_UNIT))
             totals[5 + axis] += force[axis, i]
         add_wide(totals, 0, int64(np.rint(v2 / ENERGY_UNIT)))
+
+
+def clear(flags: Array) -> None:
+    """Write four numbers."""
+    flags[:] = NO_ERROR
 
 
 @njit(void(INTS, uint64, ROWS), cache=True)

@@ -13,7 +13,14 @@ from miniapps.kernels.leanmd.gpu.exchange import (
     place,
 )
 from miniapps.kernels.leanmd.gpu.interactions import WIDTH, energies, forces, forces_in_single
-from miniapps.kernels.leanmd.gpu.motion import adjust, draw, kick, kick_and_drift, sums_of_motion
+from miniapps.kernels.leanmd.gpu.motion import (
+    adjust,
+    clear,
+    draw,
+    kick,
+    kick_and_drift,
+    sums_of_motion,
+)
 from miniapps.kernels.leanmd.gpu.neighbours import fill_lists, sort_into_bins
 from miniapps.kernels.leanmd.gpu.pairs import (
     pack_positions,

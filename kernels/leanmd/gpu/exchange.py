@@ -10,7 +10,7 @@ import numpy as np
 from miniapps.devices.backend import Array
 from miniapps.devices.cuda.buffers import MessageView
 from miniapps.devices.cuda.compiler import blocks, cuda, inlined, kernel
-from miniapps.devices.cuda.memory import empty, flat, to_host
+from miniapps.devices.cuda.memory import PinnedCopy, PinnedNumber, empty, flat
 from miniapps.devices.cuda.primitives import CHUNK, FEW_THREADS, fill, launch, scan
 from miniapps.kernels.leanmd.gpu.arrays import triple
 from miniapps.kernels.leanmd.gpu.interactions import WIDTH
@@ -48,7 +48,7 @@ def _count_groups(count, values, below, above, chunks, counts):  # type: ignore[
 
 @kernel(*(signature.format(", uint32[::1], int64[::1]") for signature in CHOOSE))
 def _number_groups(  # type: ignore[no-untyped-def]
-    count, values, below, above, chunks, counts, which, ends
+    count, values, below, above, chunks, counts, which, sizes
 ):
     chunk = np.uint64(cuda.grid(1))
     if chunk < chunks:
@@ -68,22 +68,21 @@ def _number_groups(  # type: ignore[no-untyped-def]
                     which[c] = n
                     c += 1
         if chunk + np.uint64(1) == chunks:
-            ends[0], ends[1], ends[2] = a, b, c
+            sizes[0], sizes[1], sizes[2] = a, b - a, c - b
 
 
-def choose(count: int, values: Array, below: float, above: float, which: Array) -> Sequence[int]:
+def choose(count: int, values: Array, below: float, above: float, which: Array) -> Any:
     """Count the groups of each chunk of values, scan, and number chunk by chunk."""
     if count == 0:
         return 0, 0, 0
     chunks = blocks(count, CHUNK)
     counts = empty((3 * chunks,), np.int64, which.stream)
-    ends = empty((3,), np.int64, which.stream)
+    sizes = empty((3,), np.int64, which.stream)
     what = count, values, below, above, chunks, counts
     _count_groups[launch(chunks, which.stream, FEW_THREADS)](*what)
     scan(counts)
-    _number_groups[launch(chunks, which.stream, FEW_THREADS)](*what, which, ends)
-    low, high, rest = to_host(ends).tolist()
-    return low, high - low, rest - high
+    _number_groups[launch(chunks, which.stream, FEW_THREADS)](*what, which, sizes)
+    return PinnedCopy.begun(sizes)
 
 
 @kernel(
@@ -193,13 +192,12 @@ def _first_outside(count, position, low, high, first):  # type: ignore[no-untype
                 cuda.atomic.min(first, 0, i)
 
 
-def first_outside(count: int, position: Array, low: np.ndarray, high: np.ndarray) -> int:
+def first_outside(count: int, position: Array, low: np.ndarray, high: np.ndarray) -> Any:
     """Launch one thread per atom; one outside costs an atomic."""
     if count == 0:
-        return -1
+        return count
     first = empty((1,), np.int64, position.stream)
     fill(1, first, count)
     box = triple(low), triple(high)
     _first_outside[launch(count, position.stream, FEW_THREADS)](count, position, *box, first)
-    found = int(to_host(first)[0])
-    return found if found < count else -1
+    return PinnedNumber.begun(first)

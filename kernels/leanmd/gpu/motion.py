@@ -10,11 +10,13 @@ from miniapps.devices.cuda.primitives import FEW_THREADS, launch
 from miniapps.kernels.leanmd.gpu.arrays import triple
 from miniapps.kernels.leanmd.gpu.interactions import SUMMING
 from miniapps.kernels.leanmd.units import (
+    CLOSE,
     ENERGY_UNIT,
     FAST,
     FASTEST,
     FORCE_UNIT,
     FORESEEN,
+    NO_ERROR,
     STRAY,
 )
 from miniapps.kernels.state_hash.cpu import mix
@@ -132,6 +134,17 @@ def sums_of_motion(count: int, velocity: Array, force: Array, totals: Array, fla
     if count:
         where = launch(min(count, SUMMING), totals.stream, FEW_THREADS)
         _sums_of_motion[where](count, velocity, force, totals, flags)
+
+
+@kernel("void(int64[::1])")
+def _clear(flags):  # type: ignore[no-untyped-def]
+    if cuda.grid(1) == 0:
+        flags[STRAY], flags[CLOSE], flags[FAST], flags[FORESEEN] = NO_ERROR
+
+
+def clear(flags: Array) -> None:
+    """Launch one thread."""
+    _clear[launch(1, flags.stream)](flags)
 
 
 @kernel("void(uint32, int64[::1], uint64, float64[:, ::1])")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from miniapps.devices.backend import Array
 from miniapps.devices.cuda.compiler import cuda, inlined, kernel, mul
-from miniapps.devices.cuda.memory import empty, to_host
+from miniapps.devices.cuda.memory import PinnedNumber, empty
 from miniapps.devices.cuda.primitives import FEW_THREADS, fill, launch, scan
 from miniapps.kernels.leanmd.gpu.arrays import triple
 from miniapps.kernels.leanmd.gpu.interactions import WIDTH, distance2
@@ -137,6 +138,8 @@ def _list(  # type: ignore[no-untyped-def]
     k, member = np.uint64(thread // np.uint32(WIDTH)), thread % np.uint32(WIDTH)
     if k >= clusters:
         return
+    if filling and found_before[np.uint32(clusters) * np.uint32(WIDTH)] > neighbors.size:
+        return
     first = k * np.uint64(WIDTH)
     end = min(first + np.uint64(WIDTH), np.uint64(count))
     x0, x1 = _span(position[0], first, end)
@@ -166,43 +169,49 @@ def _list(  # type: ignore[no-untyped-def]
         found_before[thread] = found
 
 
-@kernel("void(uint32, boolean, int64[::1], uint32[::1], int64[::1], uint32[::1])")
-def _finish(clusters, own, found_before, neighbors, starts, last):  # type: ignore[no-untyped-def]
-    """Set where the list of each cluster begins, and its highest index."""
+@kernel("void(uint32, boolean, int64[::1], uint32[::1], int64[::1], uint32[::1], int64[::1])")
+def _finish(clusters, own, found_before, neighbors, starts, last, entries):  # type: ignore[no-untyped-def]
+    """Set where the list of each cluster begins, and its highest index.
+
+    If there is not enough room, no list has entries.
+    """
     k = np.int64(cuda.grid(1))
     if k > clusters:
         return
-    starts[k] = found_before[k * WIDTH]
-    if k < clusters:
-        highest = np.uint32((k + 1) * WIDTH - 1 if own else 0)
+    total = found_before[np.int64(clusters) * WIDTH]
+    fits = total <= neighbors.size
+    starts[k] = found_before[k * WIDTH] if fits else 0
+    if k == clusters:
+        entries[0] = total if fits else -1
+        return
+    highest = np.uint32((k + 1) * WIDTH - 1 if own else 0)
+    if fits:
         for n in range(found_before[k * WIDTH], found_before[(k + 1) * WIDTH]):
             highest = max(highest, neighbors[n])
-        last[k] = highest
+    last[k] = highest
 
 
 def fill_lists(
     count: int, position: Array, others: Array, own: bool, low: np.ndarray, density: np.ndarray,
     bins: np.ndarray, first_in: Array, order: Array, reach: float, starts: Array,
     neighbors: Array, last: Array,
-) -> int:  # fmt: skip
+) -> Any:  # fmt: skip
     """Count with `WIDTH` threads per cluster, scan, and search again to list.
 
     Entries are in another order than on the CPU.
     """
     clusters = starts.size - 1
     found = empty((clusters * WIDTH + 1,), np.int64, starts.stream)
+    entries = empty((1,), np.int64, starts.stream)
     grid = triple(low), triple(density), triple(bins, int)
     what = count, clusters, position, others, own, *grid, first_in, order, reach
     where = launch(clusters * WIDTH, starts.stream, FEW_THREADS)
     if clusters:
         _list[where](*what, False, found, neighbors)
     scan(found)
-    total = int(to_host(found[clusters * WIDTH :])[0])
-    if total > neighbors.size:
-        return -1
     if clusters:
         _list[where](*what, True, found, neighbors)
     _finish[launch(clusters + 1, starts.stream, FEW_THREADS)](
-        clusters, own, found, neighbors, starts, last
+        clusters, own, found, neighbors, starts, last, entries
     )
-    return total
+    return PinnedNumber.begun(entries)

@@ -129,7 +129,7 @@ def _row(position: Any, others: Any, lists: ClusterLists, cutoff: float) -> byte
     starts, neighbors = lists.starts, lists.neighbors
     return ROW.pack(
         0, position.shape[1], 0, others.shape[1], address(starts), address(neighbors),
-        neighbors.size, 0, lists.all_clusters.size * WIDTH, lists.own, 0, *shift, cutoff * cutoff,
+        neighbors.size, 0, (starts.size - 1) * WIDTH, lists.own, 0, *shift, cutoff * cutoff,
     )  # fmt: skip
 
 
