@@ -78,6 +78,7 @@ CASES = {
     "leanmd": Case(f"{ATOMS} {SLOW}", 100, 10, 300),
     "leanmd, new lists": Case(f"{ATOMS} --rebuild 1", 40, 5, 2000),
     "leanmd by pairs, 27 cells": Case(f"{PAIRS} {SLOW}", 20, 3, 20000),
+    "leanmd by pairs, new lists": Case(f"{PAIRS} --rebuild 1", 5, 2, 400000),
     "cg": Case(SOLVED, 30, 5, 500),
     "cg, sgs, 8 blocks": Case(f"{SOLVED} --preconditioner sgs --pe-grid 2x2x2", 30, 5, 10000),
     "transpose": Case("transpose --size 32", 3000, 50, 60),
