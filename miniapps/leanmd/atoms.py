@@ -66,7 +66,6 @@ class Atoms:
     def clear_error_flags(self) -> None:
         """Clear all error flags."""
         self.kernels.clear(self.error_flags)
-        self.is_shown = False
 
     def _watch(self, error_flags: Any) -> None:
         """Use these error flags from now on."""
@@ -80,7 +79,7 @@ class Atoms:
             self.is_shown = True
 
     def seen(self) -> np.ndarray | None:
-        """The error flags last shown, if not cleared since then: never on the CPU."""
+        """The error flags last shown: never on the CPU."""
         return np.array(self.copy.get()) if self.copy is not None and self.is_shown else None
 
     # Room ----------------------------------------------------------------------------------------
@@ -214,9 +213,7 @@ class Lists:
             name: self.device.leaving(getattr(self, name), used.get(name, slice(None)))
             for name in self.ON_DEVICE
         }
-        state = self.__dict__ | arrays
-        state.pop("all_clusters", None)
-        return state
+        return self.__dict__ | arrays
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Put the arrays back on the device."""
