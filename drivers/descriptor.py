@@ -181,11 +181,6 @@ class Start:
     places: Sequence[Place] = ()
 
 
-def no_launcher() -> Launcher | None:
-    """For drivers that have no launcher."""
-    return None
-
-
 def same_process(start: Start) -> list[str]:
     """The command of a driver without a launcher; ``runtime`` is a prefix such as ``taskset``."""
     return [*start.runtime, *start.program]
@@ -199,21 +194,6 @@ def taskset(cores: Sequence[int]) -> list[str]:
 def listed(cores: Sequence[int]) -> str:
     """Core numbers in the format of launchers, such as ``0,2``."""
     return ",".join(map(str, cores))
-
-
-def nothing_before(job: str) -> str:
-    """The setup of a Slurm job for a driver that needs none."""
-    return ""
-
-
-def no_file(places: Sequence[Place]) -> str:
-    """The list of hosts of a driver whose launcher reads none."""
-    return ""
-
-
-def no_library() -> str:
-    """The library of a driver that has none besides Python's packages."""
-    return ""
 
 
 def job_step(words: str, pes: int, options: Options) -> str:
@@ -259,15 +239,15 @@ class Driver:
     # ``Start.runtime``; ``around`` detects the driver's launcher around this process.
     command: Callable[[Start], list[str]] = same_process
     pin: Callable[[Sequence[int]], list[str]] = taskset
-    around: Callable[[], Launcher | None] = no_launcher
+    around: Callable[[], Launcher | None] = lambda: None
     # On several hosts: the text of the file of hosts that the launcher reads, and the library that
-    # must be the same on all of them.
-    host_file: Callable[[Sequence[Place]], str] = no_file
-    library: Callable[[], str] = no_library
+    # must be the same on all of them; empty if there is none.
+    host_file: Callable[[Sequence[Place]], str] = lambda places: ""
+    library: Callable[[], str] = lambda: ""
     # ``job_setup(job name)``: the lines of a Slurm job before its runs. ``job_command(arguments of
     # `miniapps`, number of PEs, options)``: the command of a run. Both may use the shell variables
     # that `study.slurm` sets.
-    job_setup: Callable[[str], str] = nothing_before
+    job_setup: Callable[[str], str] = lambda job: ""
     job_command: Callable[[str, int, Options], str] = job_step
 
     @property
