@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from miniapps import apps
+from miniapps.workbench.environment import variables_kept
 from miniapps.workbench.reproduce.wrong import MUST_FAIL
 from miniapps.workbench.run.revalidation import objection
 from miniapps.workbench.study.campaign import Campaign
@@ -33,15 +34,12 @@ Record = dict[str, Any]
 def known() -> Iterator[None]:
     """A context in which this process, and those that it starts, find the models as apps."""
     usual = os.environ.get(apps.APP_PATH)
-    os.environ[apps.APP_PATH] = os.pathsep.join(filter(None, [str(FOLDER), usual]))
-    apps.read_path()
     try:
-        yield
+        with variables_kept():
+            os.environ[apps.APP_PATH] = os.pathsep.join(filter(None, [str(FOLDER), usual]))
+            apps.read_path()
+            yield
     finally:
-        if usual is None:
-            del os.environ[apps.APP_PATH]
-        else:
-            os.environ[apps.APP_PATH] = usual
         apps.read_path()
 
 

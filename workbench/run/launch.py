@@ -71,14 +71,9 @@ def pe_program() -> list[str]:
 @contextmanager
 def pes_started_by(program: Sequence[str]) -> Iterator[None]:
     """Have launchers start another program in place of each PE, such as one that has PEs forked."""
-    usual = os.environ.get(IN_PLACE)
-    os.environ[IN_PLACE] = json.dumps(program)
-    try:
+    with environment.variables_kept():
+        os.environ[IN_PLACE] = json.dumps(program)
         yield
-    finally:
-        del os.environ[IN_PLACE]
-        if usual is not None:
-            os.environ[IN_PLACE] = usual
 
 
 def command(spec: Launched, runtime: list[str], launcher: str | None) -> list[str]:

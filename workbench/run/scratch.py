@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from miniapps.workbench.environment import variables_kept
+
 REMOVE = 'read -r _; sleep "$1"; shift; rm -rf -- "$@"'
 ENDED_S = 2  # until then, those who watch the processes that write to a folder have ended them
 
@@ -50,12 +52,10 @@ def find_temporary_folder() -> None:
 @contextmanager
 def scratch_for_all() -> Iterator[Path]:
     """A `scratch_folder` for all temporary files, also those of processes that this one starts."""
-    usual = tempfile.tempdir, os.environ.get("TMPDIR")
-    with scratch_folder() as folder:
+    usual = tempfile.tempdir
+    with scratch_folder() as folder, variables_kept():
         tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
         try:
             yield folder
         finally:
-            tempfile.tempdir = usual[0]
-            del os.environ["TMPDIR"]
-            os.environ |= {} if usual[1] is None else {"TMPDIR": usual[1]}
+            tempfile.tempdir = usual
