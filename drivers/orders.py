@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
+from itertools import takewhile
 from random import Random
 from types import MappingProxyType
 from typing import Any
@@ -193,7 +194,7 @@ class Recorder(Order):
     def pick(self, events: Mapping[Event, Any]) -> Event:
         """Record the choice of the other order."""
         chosen = self.order.pick(events)
-        self.passed.update(_before(events, chosen))
+        self.passed.update(takewhile(lambda event: event != chosen, events))
         self.events.append(chosen)
         return chosen
 
@@ -216,16 +217,6 @@ class Recorder(Order):
         }
         left = self.passed.difference(self.events)  # of a run that failed before they happened
         return Schedule(holds | dict.fromkeys(sorted(left, key=str), self.events[-1]), self.moves)
-
-
-def _before(events: Iterable[Event], chosen: Event) -> Collection[Event]:
-    """The events before the chosen one."""
-    found = []
-    for event in events:
-        if event == chosen:
-            break
-        found.append(event)
-    return found
 
 
 USUAL = "usual"

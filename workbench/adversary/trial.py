@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from miniapps.contract import SETUP, AllReduce, Collect, CollectSum, Place
+from miniapps.drivers.checkpoints import words_of_state
 from miniapps.drivers.engine import Phase, Round, Runner, nothing
 from miniapps.drivers.orders import Order
 from miniapps.drivers.schedule import Event
 from miniapps.drivers.shares import hashed
-from miniapps.kernels.state_hash import WORDS, digest
+from miniapps.kernels.state_hash import digest
 
 
 class Result(NamedTuple):
@@ -61,15 +62,7 @@ class Subject:
             engine.close(engine.play(Phase(0, self.steps, steps), ended=ended))
         except Exception as error:  # whatever a block or a driver raises is the run's result
             return Result("", f"{type(error).__name__}: {error}"), []
-        return Result(state_hash(engine.blocks)), engine.blocks
-
-
-def state_hash(blocks: Sequence[Any]) -> str:
-    """The state hash of all blocks."""
-    words = np.zeros(WORDS, np.uint64)
-    for block in blocks:
-        words += hashed(block.state())
-    return digest(words)
+        return Result(digest(words_of_state(engine.blocks))), engine.blocks
 
 
 class Answer(NamedTuple):
