@@ -2,10 +2,10 @@
 
 A driver is a module in this package that exports a `descriptor.Driver` as ``DRIVER``; nothing is
 registered. The module that ``DRIVER.file`` names defines ``run(job, report, watcher)``, which
-advances the job's blocks, calls ``report(outcome)`` once, on the root, and returns the exit status;
-and ``fail(status)``, which ends every PE of the run. That of a driver that ``replays`` schedules
-also defines ``simulated(blocks, order, pes)``, an engine that follows an order. Only
-that module imports mpi4py or charm4py.
+advances the job's blocks, calls ``report(outcome)`` once, on the root, and returns the exit status,
+or `run_all`; and ``fail(status)``, which ends every PE of the run. That of a driver that
+``replays`` schedules also defines ``simulated(blocks, order, pes)``, an engine that follows an
+order. Only that module imports mpi4py or charm4py.
 """
 
 from __future__ import annotations
@@ -35,12 +35,8 @@ def found() -> Mapping[str, Driver]:
     names = [module.name for module in pkgutil.iter_modules(__path__)]
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
     drivers = [module.DRIVER for module in modules if hasattr(module, "DRIVER")]
-    drivers.sort(key=_order)
+    drivers.sort(key=lambda d: (not d.one_pe, not d.one_process, d.over_decomposition, d.name))
     return MappingProxyType({driver.name: driver for driver in drivers})
-
-
-def _order(driver: Driver) -> tuple[bool, bool, bool, str]:
-    return not driver.one_pe, not driver.one_process, driver.over_decomposition, driver.name
 
 
 def usable() -> list[Driver]:
@@ -78,7 +74,7 @@ def load(name: str) -> ModuleType:
 def run_all(name: str, runs: Iterable[tuple[Job, Report]], watcher: Watcher) -> int:
     """Run jobs one after the other in the processes of one launch; returns the highest status.
 
-    A driver whose runtime can start only once per process defines its own ``run_all``.
+    A driver whose runtime can start only once per process defines ``run_all(runs, watcher)``.
     """
     module = load(name)
     if hasattr(module, "run_all"):

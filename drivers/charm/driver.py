@@ -31,22 +31,18 @@ from miniapps.drivers.outcome import Outcome, Report, joined
 from miniapps.drivers.shares import Share
 from miniapps.kernels.state_hash import WORDS
 
-__all__ = ["fail", "run"]
+__all__ = ["fail", "run_all"]
 
 
 # How messages that lie on a GPU travel.
 PATH = "staged", "Charm4Py takes no device memory; between blocks of a PE by reference"
 
 
-def run(job: Job[CharmOptions], report: Report, watcher: Watcher) -> int:
-    """Run a job on all PEs; PE 0 reports the outcome. Ends the process with the exit status."""
-    return run_all([(job, report)], watcher)
-
-
 def run_all(runs: Iterable[tuple[Job[CharmOptions], Report]], watcher: Watcher) -> int:
     """Run jobs one after the other, as the runtime starts only once per process; from PE 0 only.
 
-    Ends the process with the highest exit status; the first job that raises is the last.
+    PE 0 reports the outcomes. Ends the process with the highest exit status; the first job that
+    raises is the last.
     """
 
     def main(_: list[str]) -> None:

@@ -77,13 +77,11 @@ def transport(group: Group, run: int, job: Job[FileOptions]) -> Ranks:
     return (RanksOfPlaces if exist_for_a_time else Ranks)(group, run, job)
 
 
-def run(job: Job[FileOptions], report: Report, watcher: Watcher) -> int:
-    """Run a job on all ranks; rank 0 reports the outcome. Returns its status, on others 0."""
-    return run_all([(job, report)], watcher)
-
-
 def run_all(runs: Iterable[tuple[Job[FileOptions], Report]], watcher: Watcher) -> int:
-    """Run jobs one after the other, each as `run`; returns the highest status."""
+    """Run jobs on all ranks, one after the other; rank 0 reports their outcomes.
+
+    Returns the highest status, on other ranks 0.
+    """
     status, group = 0, None
     with ExitStack() as stack:
         for number, (job, report) in enumerate(runs):
