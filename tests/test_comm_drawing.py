@@ -17,7 +17,7 @@ from test_drawn_comm import SIZE, demo_record, line_of, record_of
 
 from miniapps.workbench.show import comm_figure, demo_figure
 from miniapps.workbench.show.demo_figure import WAITING
-from miniapps.workbench.show.marks import blank_figure
+from miniapps.workbench.show.marks import blank_figure, write
 from miniapps.workbench.show.plots import COLOURS
 from miniapps.workbench.study.campaign import Campaign
 from miniapps.workbench.study.comm import series
@@ -84,7 +84,7 @@ def test_long_titles_have_lines(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.long
 def test_where_a_figure_is_written(tmp_path: Path) -> None:
     """Catches another file than the one asked for."""
-    path = comm_figure.draw([record_of("none", "bw", 1)], (), tmp_path / "a.svg")
+    path = write(comm_figure.figure_of([record_of("none", "bw", 1)]), tmp_path / "a.svg")
     assert path == tmp_path / "a.svg" and b"<svg" in path.read_bytes()
 
 
@@ -282,7 +282,7 @@ def test_bars_of_an_uneven_load_in_the_demo() -> None:
 @pytest.mark.filterwarnings("ignore:No artists with labels")
 def test_a_demo_without_runs(tmp_path: Path) -> None:
     """Catches an error where no run is valid, and a figure elsewhere."""
-    path = demo_figure.draw([], [], tmp_path / "a.svg")
+    path = write(demo_figure.figure_of([], []), tmp_path / "a.svg")
     assert path == tmp_path / "a.svg" and b"<svg" in path.read_bytes()
     axes = blank_figure(3, 3).subplots()
     demo_figure._draw_scaling(axes, [])

@@ -20,6 +20,7 @@ from miniapps.workbench.cli import build_parser
 from miniapps.workbench.exit_status import FAILED, VALID, WRONG
 from miniapps.workbench.run.cases import Case, spec_of
 from miniapps.workbench.show import demo_figure
+from miniapps.workbench.show.marks import write
 
 
 def canned(preset: str, cases: list[Case]) -> dict[tuple[str, str, Case], Any]:
@@ -134,4 +135,4 @@ def test_what_a_balancer_gains_is_drawn(tmp_path: Path) -> None:
     assert gains == [2.0] * (len(launched) * len(apps)) and len(launched) >= 2
     names = [label.get_text().replace("\n", " ") for label in right.get_yticklabels()]
     assert names[0] == "mpi 2 PEs" and names[-1].endswith("balanced")
-    assert demo_figure.draw(scaling, uneven, tmp_path / "x.png").stat().st_size > 10_000
+    assert write(demo_figure.figure_of(scaling, uneven), tmp_path / "x.png").stat().st_size > 10_000

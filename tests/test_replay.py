@@ -500,7 +500,7 @@ def test_the_command(traced: Any, tmp_path: Path, capsys: pytest.CaptureFixture[
         ("--balancers best", "Greedy, GreedyRefine"),
         ("--lb-periods 0", "from 1"),
         ("--own", "has no loads of a runtime's balancer"),
-        ("--figure run.bmp", "must end in one of"),
+        ("--figure run.bmp", "must end in .png"),
         ("--costs costs.json", "may have message_s"),
     ],
 )

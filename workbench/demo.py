@@ -23,7 +23,8 @@ from miniapps.workbench.run.batch import Result, solve_all
 from miniapps.workbench.run.cases import Case, spec_of
 from miniapps.workbench.run.record import DISTURBED, disturbed
 from miniapps.workbench.run.replaced import write_text
-from miniapps.workbench.show.demo_figure import draw, named
+from miniapps.workbench.show.demo_figure import figure_of, named
+from miniapps.workbench.show.marks import write
 
 SCALING, UNEVEN = "demo", "uneven"  # presets
 ODF = 8
@@ -84,7 +85,7 @@ def demo(folder: Path) -> int:
         [record for run, record in records.items() if run[0] == preset]
         for preset in (SCALING, UNEVEN)
     )
-    figure = draw(scaling, uneven, folder / "demo.png")
+    figure = write(figure_of(scaling, uneven), folder / "demo.png")
     console.print(f"\nfigure: {figure}\nrecords: {folder / 'records.json'}", markup=False)
     console.print("\nWhat to try next:", *further(runs), sep="\n", markup=False, soft_wrap=True)
     return status

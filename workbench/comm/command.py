@@ -24,10 +24,10 @@ from miniapps.workbench.parser import Prints
 from miniapps.workbench.run import launch
 from miniapps.workbench.run.execute import refuse_other_launchers
 from miniapps.workbench.run.shared_memory import require_shared
-from miniapps.workbench.run.writable import check_writable, require_apart
+from miniapps.workbench.run.writable import check_figure, check_writable, require_apart
+from miniapps.workbench.show.marks import write
 from miniapps.workbench.table import Column, Table, show
 
-SUFFIXES = (".png", ".svg", ".pdf")  # of figures
 EXAMPLES = """examples:
   miniapps comm latency
   miniapps comm allreduce -n 2 -m 4:65536 --buffer bytearray -f
@@ -88,9 +88,7 @@ def comm(options: argparse.Namespace, runtime: list[str]) -> int:
     for option, path in named.items():
         check_writable(option, path)
     require_apart(named)
-    suffixes = ", ".join(SUFFIXES)
-    drawn = options.figure is None or options.figure.suffix in SUFFIXES
-    require(drawn, "--figure", options.figure, f"must end in {suffixes}")
+    check_figure(options.figure)
     spec = CommSpec.create(options)
     if spec.benchmark == ANATOMY:
         require(options.compare is None, "--compare", "given", "no option of anatomy")
@@ -142,9 +140,9 @@ def _compare(spec: CommSpec, options: argparse.Namespace, runtime: list[str]) ->
     rows = (lines.partition("\n")[2] for lines in others)
     text.written(options, json.dumps(records), "".join([first, *rows]), None)
     if options.figure:
-        from miniapps.workbench.show import comm_figure
+        from miniapps.workbench.show.comm_figure import figure_of
 
-        comm_figure.draw(records, compare.ratios(records), options.figure)
+        write(figure_of(records, compare.ratios(records)), options.figure)
     return VALID
 
 
@@ -159,9 +157,9 @@ def deliver(record: dict[str, Any], options: argparse.Namespace) -> int:
     table = text.table(made, found) if found else None
     status = text.written(options, json.dumps(made), table, record["wrong"])
     if options.figure and found:
-        from miniapps.workbench.show import comm_figure
+        from miniapps.workbench.show.comm_figure import figure_of
 
-        comm_figure.draw([made], (), options.figure)
+        write(figure_of([made]), options.figure)
     return status
 
 

@@ -15,6 +15,7 @@ from miniapps.workbench.model.formula import values
 from miniapps.workbench.model.machine import Machine
 from miniapps.workbench.model.published import TABLES, Published, Row
 from miniapps.workbench.run.writable import check_figure
+from miniapps.workbench.show.marks import write
 from miniapps.workbench.study.cells import columns_of, number
 from miniapps.workbench.study.statistics import Interval
 from miniapps.workbench.table import Table, show
@@ -91,9 +92,9 @@ def check(figure: Path | None = None) -> int:
         drawn[table.title] = [(one.row, one.predicted_s) for one in found]
     show(shown)
     if figure is not None:
-        from miniapps.workbench.show.model_figure import write_checked
+        from miniapps.workbench.show.model_figure import checked_figure
 
-        print(write_checked(figure, drawn))
+        print(write(checked_figure(drawn), figure))
     return WRONG if wrong else VALID
 
 

@@ -13,6 +13,7 @@ from miniapps.workbench.arguments import add_app_options, add_kinds, add_options
 from miniapps.workbench.exit_status import VALID
 from miniapps.workbench.run.spec import RunSpec
 from miniapps.workbench.run.writable import check_figure
+from miniapps.workbench.show.marks import write
 
 KINDS = {
     "strong": "the same problem on more and more PEs",
@@ -99,11 +100,12 @@ def _predict(options: argparse.Namespace, runtime: list[str]) -> int:
         print("intervals are those of the machine's costs; --fit FILE.jsonl adds the model's error")
     show([*shown, *predict.tables(options.kind, found)])
     if options.figure is not None:
-        from miniapps.workbench.show.model_figure import write
+        from miniapps.workbench.show.model_figure import figure_of
 
         problems = [spec.problem for spec in specs]
         lines = predict.lines(options.kind, found)
-        print(write(options.figure, options.kind, machine.name, options.app, problems, lines))
+        figure = figure_of(options.kind, machine.name, options.app, problems, lines)
+        print(write(figure, options.figure))
     return VALID
 
 

@@ -20,7 +20,9 @@ from miniapps.workbench.replay.predict import Choice, Prediction, costs_of, own_
 from miniapps.workbench.replay.recorded import Recorded
 from miniapps.workbench.run.record import DISTURBED, disturbed, disturber
 from miniapps.workbench.run.replaced import write_text
+from miniapps.workbench.run.writable import check_figure
 from miniapps.workbench.show.captions import command_text, problem_text
+from miniapps.workbench.show.marks import write
 from miniapps.workbench.show.saved import SavedRun
 from miniapps.workbench.study.cells import columns_of, number, with_bounds
 from miniapps.workbench.study.statistics import Interval, mean_interval
@@ -76,6 +78,7 @@ class Best:
 
 def replay(options: argparse.Namespace) -> int:
     """Carry out the command; returns the exit status. Raises InputError."""
+    check_figure(options.figure)
     if options.own:
         return _own([SavedRun.read(path) for path in options.files])
     runs = [Recorded.read(path) for path in options.files]
@@ -87,9 +90,9 @@ def replay(options: argparse.Namespace) -> int:
     if options.json is not None:
         write_text(options.json, json.dumps(plain(runs, costs, rows, best), indent=1) + "\n")
     if options.figure is not None:
-        from miniapps.workbench.show import replay_figure
+        from miniapps.workbench.show.replay_figure import figure_of
 
-        replay_figure.draw([_point(row) for row in rows], title_of(runs), options.figure)
+        write(figure_of([_point(row) for row in rows], title_of(runs)), options.figure)
     show([table(runs, costs, rows, refused)])
     for one in best:
         print(*wrapped(sentence(one), width()), sep="\n")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from miniapps.communication.catalogue import CATALOGUE, RATE
 from miniapps.workbench.plural import counted
 from miniapps.workbench.show.captions import machine_text, wrapped
-from miniapps.workbench.show.marks import styled, write
+from miniapps.workbench.show.marks import styled
 from miniapps.workbench.study.drawing import (
     LETTERS,
     bounds_of,
@@ -26,11 +25,6 @@ from miniapps.workbench.study.statistics import Interval
 UNITS = ((1 << 20, "MiB"), (1 << 10, "KiB"))
 TICKS = 8  # sizes that have a label
 APART, NEAR = 0.015, 0.4  # between two lines, of the axis; between all, of the closest two sizes
-
-
-def draw(records: Sequence[dict[str, Any]], ratios: Sequence[Any], path: Path) -> Path:
-    """Draw `figure_of` to a file; returns its path."""
-    return write(figure_of(records, ratios), path)
 
 
 @styled()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from miniapps import drivers
 from miniapps.workbench.show.captions import machine_text, problem_text, wrapped
-from miniapps.workbench.show.marks import CLEAR, blank_figure, styled, write
+from miniapps.workbench.show.marks import CLEAR, blank_figure, styled
 from miniapps.workbench.show.plots import COLOURS
 from miniapps.workbench.study.cells import number
 
@@ -24,11 +23,6 @@ def named(driver: str, pes: int, odf: int = 1, balancer: str | None = None, unit
     blocks = f", {odf} blocks per PE" if odf > 1 else ""
     balanced = ", balanced" if balancer else ""
     return f"{driver} {pes}{unit}{blocks}{balanced}" if pes > 1 else driver
-
-
-def draw(scaling: list[dict[str, Any]], uneven: list[dict[str, Any]], path: Path) -> Path:
-    """Draw `figure_of` to a file; returns its path."""
-    return write(figure_of(scaling, uneven), path)
 
 
 @styled()

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from miniapps.workbench.quoting import figure as quoted
-from miniapps.workbench.show import marks
 from miniapps.workbench.show.captions import fitted, problem_text
 from miniapps.workbench.show.marks import styled
 from miniapps.workbench.show.plots import COLOURS
@@ -28,13 +26,6 @@ from miniapps.workbench.study.titles import TITLES
 
 LETTERS = 70  # of a title
 Lines = Mapping[str, Sequence[tuple[int, Interval]]]  # PEs or ODF, and seconds, by configuration
-
-
-def write(
-    path: Path, kind: str, machine: str, app: str, problems: Sequence[Any], lines: Lines
-) -> Path:
-    """Draw a figure to a file; returns its path."""
-    return marks.write(figure_of(kind, machine, app, problems, lines), path)
 
 
 @styled(**STYLE)
@@ -57,11 +48,6 @@ def figure_of(kind: str, machine: str, app: str, problems: Sequence[Any], lines:
     axes.set_title(fitted([said, f"predicted for {quoted(machine)}"], LETTERS), fontsize=8)
     draw_legend(figure, axes, False)
     return figure
-
-
-def write_checked(path: Path, tables: Mapping[str, Sequence[tuple[Any, float]]]) -> Path:
-    """Draw `checked_figure` to a file; returns its path."""
-    return marks.write(checked_figure(tables), path)
 
 
 @styled(**STYLE)

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.parameters import require
-from miniapps.workbench.run.writable import check_writable
+from miniapps.workbench.run.writable import check_figure
 from miniapps.workbench.show.captions import run_title
 from miniapps.workbench.show.marks import (
     blank_figure,
@@ -34,7 +33,6 @@ from miniapps.workbench.show.thumbnails import (
 PERIODS = 200  # periods of steps over which the loads of blocks are averaged
 BLOCKS = 64  # rows of a panel; of more blocks, those with the largest load are drawn
 LETTERS = 140  # of a line of the title
-SUFFIXES = (".png", ".svg", ".pdf")
 
 # Okabe and Ito's palette: distinguishable with colour-vision deficiency.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
@@ -42,8 +40,7 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 
 def write_figure(source: Path, target: Path) -> Path:
     """Draw a saved run, in the format given by the target's suffix. Raises InputError."""
-    require(target.suffix in SUFFIXES, "--figure", target, f"must end in {', '.join(SUFFIXES)}")
-    check_writable("--figure", target)
+    check_figure(target)
     return write(run_figure(source), target)
 
 

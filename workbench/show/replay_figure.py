@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from miniapps.parameters import require
 from miniapps.workbench.quoting import figure as quoted
 from miniapps.workbench.show.captions import wrapped
-from miniapps.workbench.show.marks import BELOW, blank_figure, styled, write
+from miniapps.workbench.show.marks import BELOW, blank_figure, styled
 from miniapps.workbench.show.plots import COLOURS
 
 MARKERS = "osD^vPX"
-FORMATS = ".png", ".svg", ".pdf"
-
-
-def draw(points: Sequence[dict[str, Any]], title: str, path: Path) -> Path:
-    """Draw `figure_of` to a file; returns its path. Raises InputError for another format."""
-    require(path.suffix in FORMATS, "--figure", path, f"must end in one of {', '.join(FORMATS)}")
-    return write(figure_of(points, title), path)
 
 
 @styled()
