@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
+from plotly.colors import sample_colorscale
+from plotly.subplots import make_subplots
 
 from miniapps.drivers.timing import imbalance
 from miniapps.parameters import InputError
@@ -70,8 +73,6 @@ def check_same(one: SavedRun, other: SavedRun, name: Path) -> None:
 
 def animation(runs: list[SavedRun], most: int = MOST_PERIODS) -> Any:
     """The animation of runs side by side: a plotly Figure with one frame per period."""
-    import plotly.graph_objects as go
-
     lb_steps = sorted({step for run in runs for step in run.lb_steps})
     periods = periods_of_steps(runs[0].rounds[:, 0], runs[0].end, lb_steps, most)
     figure = _page(runs)
@@ -94,8 +95,6 @@ def animation(runs: list[SavedRun], most: int = MOST_PERIODS) -> Any:
 
 def _page(runs: list[SavedRun]) -> Any:
     """A figure of empty panels with titles, one column per run."""
-    from plotly.subplots import make_subplots
-
     commands = [wrapped(_column_title(run), COMMAND_LETTERS[len(runs)], "<br>") for run in runs]
     figure = make_subplots(
         rows=len(PANELS),
@@ -203,8 +202,6 @@ class RunPanels:
         self, steps: np.ndarray, values: np.ndarray, row: int, top: float, unit: str
     ) -> None:
         """Add a curve, a triangle where it is beyond the axis, and the largest value there."""
-        import plotly.graph_objects as go
-
         curve = go.Scatter(x=steps, y=values, mode="lines", line=LINE)
         self.figure.add_trace(curve, row=row, col=self.number)
         beyond = np.flatnonzero(values > top)
@@ -247,9 +244,6 @@ class RunPanels:
 
         Colours are computed here, because plotly.js 4 rejects numbers as bar colours.
         """
-        import plotly.graph_objects as go
-        from plotly.colors import sample_colorscale
-
         loads, pes = self._parts(k)
         shown = [float(f"{load:.5g}") for load in loads]
         base = np.zeros(len(loads))
@@ -270,8 +264,6 @@ class RunPanels:
 
     def _beyond(self, k: int, longest: float) -> Any:
         """A triangle at the end of the axis, and the length, for each bar that is longer."""
-        import plotly.graph_objects as go
-
         long = {pe: ms for pe, ms in enumerate(self.totals[:, k]) if ms > longest}
         return go.Scatter(
             x=[longest] * len(long),
@@ -285,8 +277,6 @@ class RunPanels:
 
     def _thumbnail(self, period: Period) -> tuple[Any, int]:
         """The last thumbnail at or before the end of a period, else the first one; and its step."""
-        import plotly.graph_objects as go
-
         steps = self.run.thumbnail_steps
         which = max(0, int(np.searchsorted(steps, period[1], side="right")) - 1)
         thumbnail = thin(self.run.shown[which])
@@ -300,8 +290,6 @@ class RunPanels:
 
     def _mark(self, step: int, top: float) -> Any:
         """A vertical line that marks the period's first step in the panel of a curve."""
-        import plotly.graph_objects as go
-
         return go.Scatter(x=[step, step], y=[0, top], mode="lines", line=NOW, hoverinfo="skip")
 
     @cached_property
@@ -369,8 +357,6 @@ class Shared:
 
 def _share_axes(figure: Any, columns: list[RunPanels], shared: Shared) -> None:
     """Give the axes of all runs the same ranges, and add the colour bar of loads."""
-    import plotly.graph_objects as go
-
     figure.update_xaxes(range=[0, shared.longest], row=BARS)
     figure.layout.coloraxis.cmax = shared.heaviest
     if not shared.all_shown:

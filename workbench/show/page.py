@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from plotly.io.json import to_json_plotly
+from plotly.offline import get_plotlyjs
+
 from miniapps.workbench.quoting import markup
 from miniapps.workbench.show.captions import wrapped
 
@@ -63,9 +66,6 @@ draw();
 
 def page_of(figure: Any, columns: int, title: str, narrow_title: str) -> str:
     """The page of a figure that `workbench.show.animation` has drawn, with a column per run."""
-    from plotly.io.json import to_json_plotly
-    from plotly.offline import get_plotlyjs
-
     drawn, changed = (
         to_json_plotly(part) for part in (figure, narrow(figure, columns, narrow_title))
     )
