@@ -171,15 +171,26 @@ def add_kinds(
     of all. Returns what other commands beside the kinds are added to.
     """
     commands = parser.add_subparsers(title="kinds", required=True, metavar="KIND", dest="kind")
-    names = apps.names()
-    wanted = [word for word in arguments if word in names][:1]
     for kind in chosen([*kinds], arguments, 1):
         one = commands.add_parser(kind, help=kinds[kind], allow_abbrev=False)
-        of_apps = one.add_subparsers(title="apps", required=True, metavar="APP", dest="app")
-        for name in chosen(names, arguments, 2):
-            help = f"{parser.prog} {kind} {name} --help lists its options"
-            app = of_apps.add_parser(name, help=help, allow_abbrev=False)
-            if name in wanted:
-                add(app, apps.load(name).Problem)
-            app.set_defaults(**usual)
+        add_apps(one, arguments, 2, add, **usual)
     return commands
+
+
+def add_apps(
+    parser: Any,
+    arguments: Sequence[str],
+    place: int,
+    add: Callable[[Any, Any], None],
+    **usual: Any,
+) -> None:
+    """Add ``APP``, the word of ``arguments`` at a place; the others are as of `add_kinds`."""
+    of_apps = parser.add_subparsers(title="apps", required=True, metavar="APP", dest="app")
+    names = apps.names()
+    wanted = [word for word in arguments if word in names][:1]
+    for name in chosen(names, arguments, place):
+        help = f"{parser.prog} {name} --help lists its options"
+        app = of_apps.add_parser(name, help=help, allow_abbrev=False)
+        if name in wanted:
+            add(app, apps.load(name).Problem)
+        app.set_defaults(**usual)

@@ -22,7 +22,13 @@ from miniapps.drivers.exits import error_of
 from miniapps.parameters import InputError, one_line, require
 from miniapps.workbench import commands as others
 from miniapps.workbench import environment, inherited, standard_output
-from miniapps.workbench.arguments import add_app_options, add_driver_options, add_options, add_stall
+from miniapps.workbench.arguments import (
+    add_app_options,
+    add_apps,
+    add_driver_options,
+    add_options,
+    add_stall,
+)
 from miniapps.workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED
 from miniapps.workbench.inherited import OutputError
 from miniapps.workbench.parser import Parser, Prints, chosen, command_parser, print_version
@@ -191,24 +197,11 @@ def _add_further(entry: EntryPoint, commands: Any, arguments: Sequence[str]) -> 
 
 def _add_run(commands: Any, arguments: Sequence[str]) -> None:
     parser = command_parser(commands, "run", "run one app", run_examples(), None)
-    of_apps = parser.add_subparsers(title="apps", required=True, metavar="APP", dest="app")
-    names = apps.names()
-    wanted = [word for word in arguments if word in names][:1]
-    for name in chosen(names, arguments, 1):
-        app = of_apps.add_parser(
-            name,
-            help=f"miniapps run {name} --help lists its options",
-            epilog=f"example: miniapps run {name} --preset small",
-            allow_abbrev=False,
-        )
-        if name in wanted:
-            add_run_options(app, apps.load(name).Problem)
-            add_app_options(app, apps.load(name).Problem)
-        app.set_defaults(command=_run)
+    add_apps(parser, arguments, 1, add_run_options, command=_run)
 
 
 def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
-    """Add the options that all apps share, and those of single drivers."""
+    """Add the options that all apps share, those of single drivers, and those of the app."""
     from miniapps.workbench.run.spec import RunSpec
 
     add_options(parser, RunSpec)
@@ -229,6 +222,8 @@ def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
     add("--no-launch", action="store_true", help="be a rank, start no launcher")
     add("--force", action="store_true", help="run what does not fit into memory")
     add("--dry-run", action="store_true", help="print the launch command instead")
+    add_app_options(parser, problem)
+    parser.epilog = f"example: {parser.prog} --preset small"
 
 
 def _run(options: argparse.Namespace, runtime: list[str]) -> int:

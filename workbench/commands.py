@@ -13,9 +13,16 @@ from typing import Any
 
 from miniapps import apps, drivers
 from miniapps.parameters import Number, require
-from miniapps.workbench.arguments import add_app_options, add_former, add_number, add_options, typed
+from miniapps.workbench.arguments import (
+    add_app_options,
+    add_apps,
+    add_former,
+    add_number,
+    add_options,
+    typed,
+)
 from miniapps.workbench.exit_status import FAILED, VALID
-from miniapps.workbench.parser import chosen, command_parser
+from miniapps.workbench.parser import command_parser
 from miniapps.workbench.table import width
 
 PLOT_EXAMPLES = """examples:
@@ -129,17 +136,8 @@ def add_adversary(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps adversary`."""
     help = "look for an order of messages, turns and migrations that changes an app's result"
     parser = command_parser(commands, "adversary", help, "example: miniapps adversary pic", None)
-    of_apps = parser.add_subparsers(title="apps", required=True, metavar="APP", dest="app")
-    asked = arguments[:1] == ["adversary"]
-    names = apps.names()
-    wanted = [word for word in arguments if asked and word in names][:1]
-    for name in chosen(names, arguments, 1) if asked else names:
-        app = of_apps.add_parser(
-            name, help=f"its options: adversary {name} --help", allow_abbrev=False
-        )
-        if name in wanted:
-            _add_adversary_options(app, apps.load(name).Problem)
-        app.set_defaults(command=_adversary, starts_runs=True)
+    add = _add_adversary_options
+    add_apps(parser, arguments, 1, add, command=_adversary, starts_runs=True)
 
 
 def _add_adversary_options(parser: argparse.ArgumentParser, problem: Any) -> None:
@@ -298,7 +296,7 @@ def add_plot(commands: Any, arguments: Sequence[str]) -> None:
 
 
 def _plot(options: argparse.Namespace, runtime: list[str]) -> int:
-    from miniapps.workbench.show import animation, paraview, plots, trace, xyz
+    from miniapps.workbench.show import paraview, plots, trace, xyz
 
     source, written = options.file, []
     animated = options.animation
@@ -307,6 +305,8 @@ def _plot(options: argparse.Namespace, runtime: list[str]) -> int:
     if options.figure or not any(others):
         written.append(plots.write_figure(source, options.figure or source.with_suffix(".png")))
     if animated:
+        from miniapps.workbench.show import animation
+
         page = source.with_suffix(".html")
         written.append(animation.write_animation(source, options.compare, page))
     if options.trace:
