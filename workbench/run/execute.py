@@ -78,7 +78,8 @@ def run(options: Namespace, runtime: list[str]) -> int:
 
     if not mine or (spec.can.one_process and not spec.restart_on_failure):
         if not options.dry_run:
-            return execute(spec, show, options.stall)
+            shown, stoppable = (lambda _, result: show(result)), launch.stoppable(spec)
+            return execute_all([spec], shown, options.stall, stoppable=stoppable)
         print("nothing to launch: this process does the run, or its part")
         return VALID
     if options.dry_run:
@@ -167,18 +168,6 @@ def refuse_other_launchers(options: Namespace, runtime: list[str]) -> None:
         require(not word.startswith("+p") or not word[2:].isdigit(), "--", word, "use -n instead")
 
 
-def execute(
-    spec: RunSpec, show: Callable[[dict[str, Any]], int], stall_s: float | None = None
-) -> int:
-    """Run in this process, as the whole run or as one of its ranks; returns the exit status.
-
-    The root calls ``show`` with the record. A whole run that makes no progress for ``stall_s``
-    seconds ends this process.
-    """
-    stoppable = spec.checkpoint is not None
-    return execute_all([spec], lambda _, result: show(result), stall_s, stoppable=stoppable)
-
-
 def execute_all(
     specs: Sequence[RunSpec],
     show: Callable[[int, dict[str, Any]], int],
@@ -189,8 +178,9 @@ def execute_all(
     """Make runs of one driver in sequence; this process is the whole of each run or one rank.
 
     The root calls ``show`` with each run's number and record, or leaves the record in a launch's
-    folder. ``fail``, if given, gets the error that ends a run, unless that is a crash, which ends
-    this process. ``stoppable``: signals stop it.
+    folder. A whole run that makes no progress for ``stall_s`` seconds ends this process. ``fail``,
+    if given, gets the error that ends a run, unless that is a crash, which ends this process.
+    ``stoppable``: signals stop it.
     Returns the highest exit status; stops after a failed run.
     """
     folder = launch_folder()
