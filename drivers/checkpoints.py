@@ -215,10 +215,7 @@ def write_blocks(writer: CheckpointWriter, blocks: Iterable[Any]) -> None:
 
 def words_of_state(blocks: Iterable[Any]) -> np.ndarray:
     """The share of blocks in the state hash: (4,) uint64."""
-    words = np.zeros(WORDS, np.uint64)
-    for block in blocks:
-        words += hashed(block.state())
-    return words
+    return sum((hashed(block.state()) for block in blocks), np.zeros(WORDS, np.uint64))
 
 
 def require_state(job: Job, words: np.ndarray) -> None:

@@ -116,10 +116,7 @@ class Share:
 
     def state_words(self) -> np.ndarray:
         """The words of the state hash."""
-        words = np.zeros(WORDS, np.uint64)
-        for name in self.of_state:
-            words += self.words[name]
-        return words
+        return sum((self.words[name] for name in self.of_state), np.zeros(WORDS, np.uint64))
 
 
 class CheckpointWriter(Protocol):

@@ -48,14 +48,11 @@ def comparable(head: Mapping[str, Any]) -> dict[str, Any]:
 
 def upgraded_head(head: Mapping[str, Any]) -> dict[str, Any]:
     """The head of a campaign whose points have current arguments."""
-    return dict(head) | {"points": [_upgraded_point(point) for point in head.get("points", [])]}
-
-
-def _upgraded_point(point: Mapping[str, Any]) -> dict[str, Any]:
-    """A point with current arguments; unchanged if it has none."""
-    if "arguments" not in point:
-        return dict(point)
-    return dict(point) | {"arguments": upgraded_arguments(point["arguments"])}
+    points = [dict(point) for point in head.get("points", [])]
+    for point in points:
+        if "arguments" in point:
+            point["arguments"] = upgraded_arguments(point["arguments"])
+    return {**head, "points": points}
 
 
 def extent_of(record: Mapping[str, Any]) -> Sequence[float]:
