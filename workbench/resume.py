@@ -12,19 +12,11 @@ from miniapps.workbench.exit_status import VALID
 from miniapps.workbench.plural import counted
 from miniapps.workbench.run.checkpoint import Resumed, read_checkpoint
 
-# Options that are as before unless one of these is given.
+# Options that are as before unless they are given, or one of these.
 UNLESS: Mapping[str, tuple[str, ...]] = {
-    "--driver": ("--driver",),
-    "-n": ("-n", "--driver", "--pe-grid"),
-    "--odf": ("--odf", "--driver"),
-    "--pe-grid": ("--pe-grid", "--driver", "-n"),
-    "--device": ("--device",),
-    "--checkpoint": ("--checkpoint",),
-    "--checkpoint-every": ("--checkpoint-every",),
-    "--checkpoint-minutes": ("--checkpoint-minutes",),
-    "--checkpoint-keep": ("--checkpoint-keep",),
-    "--time-limit": ("--time-limit",),
-    "--checkpoint-async": ("--checkpoint-async",),
+    "-n": ("--driver", "--pe-grid"),
+    "--odf": ("--driver",),
+    "--pe-grid": ("--driver", "-n"),
 }
 
 
@@ -41,9 +33,9 @@ def expanded(words: Sequence[str]) -> list[str]:
     head = read_checkpoint("FILE.h5", path).head
     before = head["case"] | {"--checkpoint": str(path.with_name(head["file"]))}
     line = ["run", head["app"], *head["words"]]
-    for option, others in UNLESS.items():
-        if option in before and not any(is_given(other, given) for other in others):
-            line += [option, before[option]] if before[option] else [option]
+    for option, value in before.items():
+        if not any(is_given(other, given) for other in (option, *UNLESS.get(option, ()))):
+            line += [option, value] if value else [option]
     if not is_given("--driver", given):
         line += head["own"]
     return [*line, *given, "--resume", str(path)]
