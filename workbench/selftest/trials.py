@@ -129,13 +129,6 @@ def trials(
 
     ``marks``: a folder in which faults say that they have acted; ``preset``: of the problems.
     """
-    for trial in _all_trials(apps, names, marks, preset):
-        if words is None or trial.fault is None or words in trial.fault:
-            yield trial
-
-
-def _all_trials(apps: list[str], names: list[str], marks: Path, preset: str) -> Iterator[Trial]:
-    """The trials of all faults."""
     usable = [driver for driver in drivers.usable() if driver.name in names]
     places = [(driver, "cpu") for driver in usable]
     if preset == TINY.preset:
@@ -143,7 +136,9 @@ def _all_trials(apps: list[str], names: list[str], marks: Path, preset: str) -> 
     for driver, device in places:
         for app in apps:
             for name, variant in variants(app, preset).items():
-                yield from _trials(driver, app, name, variant, marks, preset, device)
+                for trial in _trials(driver, app, name, variant, marks, preset, device):
+                    if words is None or trial.fault is None or words in trial.fault:
+                        yield trial
 
 
 def variants(app: str, preset: str = TINY.preset) -> dict[str, dict[str, Any]]:
