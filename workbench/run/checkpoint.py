@@ -16,8 +16,8 @@ import inspect
 import json
 import os
 import typing
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,7 +26,6 @@ import numpy as np
 
 from miniapps import apps
 from miniapps.contract import REDUCTIONS, Measure, Piece
-from miniapps.drivers.job import RunError
 from miniapps.drivers.shares import Extent, Share, hashed
 from miniapps.hdf5 import Unreadable, damage, require_own_data
 from miniapps.json_input import parsed_object
@@ -34,7 +33,7 @@ from miniapps.kernels.state_hash import WORDS, digest
 from miniapps.parameters import InputError, require, shown
 from miniapps.quantities import Quantity, describe_state
 from miniapps.saved import NOBODY, SavedState, Stored
-from miniapps.workbench.run.disk import hdf5_file
+from miniapps.workbench.run.disk import hdf5_file, told
 from miniapps.workbench.run.replaced import aside
 from miniapps.workbench.run.versions import versions
 
@@ -198,16 +197,8 @@ class Hdf5Checkpoints:
         with h5py.File(aside(self.path)) as file:
             return arrays_of(file, json.loads(file.attrs["checkpoint"]))
 
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Raise RunError with the system's reason if the file cannot be written."""
-        try:
-            yield
-        except OSError as error:
-            if error.errno is None:
-                raise
-            reason = os.strerror(error.errno)
-            raise RunError(f"--checkpoint {self.path} cannot be written: {reason}") from None
+    def _told(self) -> AbstractContextManager[None]:
+        return told("--checkpoint", self.path)
 
 
 def summary_of(total: Measure) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A file that libhdf5 may write to a full disk.
+"""Files on a disk that may be full, also those that libhdf5 writes.
 
 libhdf5 crashes, or prints tracebacks, if a write fails while it closes a dataset or a file. So it
 writes to a `DiskFile`, which never fails, and `hdf5_file` raises the error when it is closed.
@@ -7,10 +7,13 @@ writes to a `DiskFile`, which never fails, and `hdf5_file` raises the error when
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from miniapps.drivers.job import RunError
 
 MODES = {"r+": "r+b", "w": "w+b"}
 
@@ -46,6 +49,18 @@ class DiskFile(io.FileIO):
         except OSError as error:
             self.error = error
         return size or 0
+
+
+@contextmanager
+def told(option: str, path: Path) -> Iterator[None]:
+    """Raise RunError with the system's reason if the file of an option cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        reason = os.strerror(error.errno)
+        raise RunError(f"{option} {path} cannot be written: {reason}") from None
 
 
 @contextmanager

@@ -39,7 +39,7 @@ from miniapps.drivers.timing import (
 )
 from miniapps.quantities import Quantity, describe, describe_state
 from miniapps.snapshots import SnapshotWriter, append
-from miniapps.workbench.run.disk import hdf5_file
+from miniapps.workbench.run.disk import hdf5_file, told
 from miniapps.workbench.run.earlier import earlier_part
 from miniapps.workbench.run.replaced import aside
 from miniapps.workbench.run.written import state_hash
@@ -93,7 +93,7 @@ class Hdf5Store:
         """Add a block's pieces to the snapshot file of its PE."""
         if not pieces:
             return
-        spool = self._spool(pe)
+        spool = temporary(self.path, pe + 1)[-1]
         with self._opened(spool, "r+" if spool.exists() else "w") as file:
             for writer in self.writers:
                 if writer.wants(before, step):
@@ -171,18 +171,8 @@ class Hdf5Store:
     @contextmanager
     def _opened(self, path: Path, mode: str) -> Iterator[Any]:
         """An open HDF5 file. Raises RunError with the system's reason if it cannot be written."""
-        try:
-            with hdf5_file(path, mode) as file:
-                yield file
-        except OSError as error:
-            if error.errno is None:
-                raise
-            reason = os.strerror(error.errno)
-            raise RunError(f"--output {self.path} cannot be written: {reason}") from None
-
-    def _spool(self, pe: int) -> Path:
-        """The file of a PE's snapshots."""
-        return temporary(self.path, pe + 1)[-1]
+        with told("--output", self.path), hdf5_file(path, mode) as file:
+            yield file
 
 
 def _write_timing(timing: Any, outcome: Outcome, traced: bool) -> None:
