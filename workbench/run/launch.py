@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from miniapps import drivers
 from miniapps.devices import system
 from miniapps.drivers.descriptor import Start
-from miniapps.drivers.hosts import IN_FOLDER, Place
+from miniapps.drivers.hosts import IN_FOLDER
 from miniapps.workbench import environment, errors
 from miniapps.workbench.exit_status import FAILED
 from miniapps.workbench.run import clocks, output
@@ -81,14 +81,7 @@ def command(spec: Launched, runtime: list[str], launcher: str | None) -> list[st
 
     Raises InputError if the driver is not installed or its launcher is not found.
     """
-    driver = drivers.get(spec.driver)
-    words = [*pe_program(), *spec.arguments(), "--no-launch"]
-    return driver.command(Start(words, spec.pes, spec.own, runtime, launcher, places_of(spec)))
-
-
-def places_of(spec: Launched) -> list[Place]:
-    """The PEs of each of the hosts that a run was given; empty if all are on this host."""
-    return spec.hosts.filled(spec.pes) if spec.hosts else []
+    return _starting(spec, spec.arguments(), runtime, launcher)
 
 
 def command_for_all(
@@ -101,9 +94,17 @@ def command_for_all(
     The PEs read the runs from the folder of their launch. ``runtime`` and ``launcher`` are as of
     `command`. Raises InputError as `command` does.
     """
-    spec = specs[0]
-    words = [*pe_program(), "batch", "-", "--no-launch"]
-    return spec.can.command(Start(words, spec.pes, spec.own, runtime, launcher, places_of(spec)))
+    return _starting(specs[0], ["batch", "-"], runtime, launcher)
+
+
+def _starting(
+    spec: Launched, arguments: list[str], runtime: Sequence[str], launcher: str | None
+) -> list[str]:
+    """The command that starts the PEs of a run, each with these arguments."""
+    words = [*pe_program(), *arguments, "--no-launch"]
+    places = spec.hosts.filled(spec.pes) if spec.hosts else []  # empty: all are on this host
+    start = Start(words, spec.pes, spec.own, runtime, launcher, places)
+    return drivers.get(spec.driver).command(start)
 
 
 def pinning(spec: Launched, launcher: str | None = None) -> list[str]:
@@ -139,7 +140,7 @@ def launch(spec: Launched, command: list[str], limit_s: float | None) -> dict[st
 
     If the run writes checkpoints, a signal stops it after one more.
     """
-    (result,) = launch_all([spec], command, limit_s, stoppable(spec))
+    (result,), _ = launch_to_end([spec], command, limit_s, stoppable(spec))
     if isinstance(result, str):
         errors.tell(result)
         return FAILED
@@ -152,25 +153,23 @@ def stoppable(spec: Launched) -> bool:
 
 
 def launch_all(
-    specs: Sequence[Launched],
-    command: list[str],
-    limit_s: float | None,
-    stoppable: bool = False,
+    specs: Sequence[Launched], command: list[str], limit_s: float | None
 ) -> list[dict[str, Any] | str]:
     """Run and monitor a command that makes several runs one after the other.
-
-    ``stoppable``: whether the PEs stop if a signal asks for it.
 
     Returns the records of the completed runs, in order, followed by the reason why the next run
     failed if not all completed.
     """
-    return launch_to_end(specs, command, limit_s, stoppable)[0]
+    return launch_to_end(specs, command, limit_s, stoppable=False)[0]
 
 
 def launch_to_end(
     specs: Sequence[Launched], command: list[str], limit_s: float | None, stoppable: bool
 ) -> tuple[list[dict[str, Any] | str], Ended]:
-    """What `launch_all` returns, and how the launch ended."""
+    """What `launch_all` returns, and how the launch ended.
+
+    ``stoppable``: whether the PEs stop if a signal asks for it.
+    """
     with scratch_folder() as folder:
         (folder / RUNS).write_bytes(pickle.dumps(specs))
         begun = monotonic()
@@ -274,13 +273,8 @@ def guarded(
     )
     end = f'[ -z "$group" ] || {{ {kill}; {_removing_orphans(folder)}; }}; {remove}'
     shell = ["/bin/sh", "-c", f"{wait}; {end}", str(folder)]
-    become = [
-        "/bin/sh",
-        "-c",
-        'echo group $$ >&0; exec "$@" </dev/null',
-        "sh",
-        *in_folder(command, folder),
-    ]
+    words = [word.replace(IN_FOLDER, f"{folder}/") for word in command]
+    become = ["/bin/sh", "-c", 'echo group $$ >&0; exec "$@" </dev/null', "sh", *words]
     process = None
     with subprocess.Popen(shell, stdin=subprocess.PIPE, start_new_session=True) as guard:
         assert guard.stdin is not None
@@ -305,11 +299,6 @@ def guarded(
         finally:
             if process is None or process.poll() is not None:
                 guard.kill()
-
-
-def in_folder(command: list[str], folder: Path) -> list[str]:
-    """A command, with the paths of files in the folder of the launch."""
-    return [word.replace(IN_FOLDER, f"{folder}/") for word in command]
 
 
 def escaped(path: Path) -> str:
