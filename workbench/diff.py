@@ -26,7 +26,7 @@ from miniapps.workbench.run.hashes import grid_of
 from miniapps.workbench.run.revalidation import steps_made
 from miniapps.workbench.show.reading import opened, read_rows, require_survivable
 from miniapps.workbench.show.saved import record_in
-from miniapps.workbench.table import fitted, width
+from miniapps.workbench.table import say
 
 FINE = 1 << 20  # parts of an extent that is not a number of cells
 
@@ -67,7 +67,7 @@ def diff(first: Path, second: Path) -> int:
         seen = f" and after {counted(len(common), 'step')} in between" if common else ""
         print(f"equal at the end{seen}:\n  {a.record['state_hash']}")
         return VALID
-    print(*fitted(found, width()), sep="\n")
+    say([found])
     if not common and not (a.is_checkpoint or b.is_checkpoint):
         print("make both runs with --hash-every 1 to find the first step that differs")
     return WRONG

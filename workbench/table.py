@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
@@ -86,6 +86,12 @@ def fitted(line: str, most: int) -> list[str]:
     indent = line[: len(line) - len(line.lstrip())]
     first, *rest = wrapped(line.strip(), most - len(indent) - len(GAP))
     return [indent + first, *(indent + GAP + part for part in rest)]
+
+
+def say(lines: Iterable[str]) -> None:
+    """Print lines on standard output, each `fitted` to its width."""
+    for line in lines:
+        print(*fitted(line, width()), sep="\n")
 
 
 def labelled(label: str, text: str, most: int) -> list[str]:

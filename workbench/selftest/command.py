@@ -31,7 +31,7 @@ from miniapps.workbench.selftest.trials import (
     solve,
     trials,
 )
-from miniapps.workbench.table import Column, Table, fitted, show, width
+from miniapps.workbench.table import Column, Table, say, show
 
 NOT_THERE = "·"  # where a fault changes nothing
 SURVIVED = "SURVIVED"
@@ -220,8 +220,7 @@ def show_table(found: Sequence[Found], names: list[str], markdown: bool) -> None
 def conclude(found: Sequence[Found], everything: bool) -> int:
     """Print what went wrong, and the counts; returns the exit status."""
     status, lines = conclusion(found, everything)
-    for line in lines:
-        print(*fitted(line, width()), sep="\n")
+    say(lines)
     return status
 
 

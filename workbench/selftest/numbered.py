@@ -11,7 +11,7 @@ from miniapps.workbench.selftest import altered
 from miniapps.workbench.selftest.altered import Change, Tried
 from miniapps.workbench.selftest.drawn import of_day
 from miniapps.workbench.selftest.numbers import FAULTS
-from miniapps.workbench.table import Column, Table, fitted, show, width
+from miniapps.workbench.table import Column, Table, say, show
 
 PRESET = "numbers"  # in the report, in place of a size
 COLUMNS = Column("fault"), Column("file"), Column("caught by")
@@ -60,6 +60,5 @@ def conclude(found: Sequence[Tried]) -> int:
         lines.append(f"{counted(len(tried), 'fault')} of numbers; {seen} caught")
     if tried and left:
         lines.append(f"left out: {counted(left, 'fault')} of numbers, as the tests are not here")
-    for line in lines:
-        print(*fitted(line, width()), sep="\n")
+    say(lines)
     return WRONG if wrong else VALID
