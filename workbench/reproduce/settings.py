@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from miniapps.json_input import parsed
 from miniapps.parameters import require
@@ -35,18 +33,14 @@ def departures(figure: Figure, campaign: Campaign) -> list[str]:
     """
     if figure.parts:
         return []
-    mine, full = campaign.head["study"], study_of(options_of(figure, FULL, None)).head()
-    pairs = {**_pairs(mine["problem"], full["problem"]), "steps": (mine["steps"], full["steps"])}
+    heads = campaign.head["study"], study_of(options_of(figure, FULL, None)).head()
+    given = [head["problem"] | {"steps": head["steps"]} for head in heads]
+    mine, full = ({key: value_text(one[key]) for key in one} for one in given)
     return [
-        f"`{name.replace('_', '-')}` {value_text(one) or 'none'}, not {value_text(other) or 'none'}"
-        for name, (one, other) in pairs.items()
-        if value_text(one) != value_text(other)
+        f"`{name.replace('_', '-')}` {mine.get(name) or 'none'}, not {full.get(name) or 'none'}"
+        for name in mine | full
+        if mine.get(name, "") != full.get(name, "")
     ]
-
-
-def _pairs(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """The values of both under each key."""
-    return {key: (one.get(key), other.get(key)) for key in dict.fromkeys((*one, *other))}
 
 
 def is_as_asked(figure: Figure, scale: str, campaign: Campaign) -> bool:
