@@ -95,11 +95,7 @@ def counts_of_nodes(text: str) -> list[int]:
 
 def core_numbers() -> list[int]:
     """The numbers of the cores that this process may use; second hardware threads come last."""
-
-    def order(number: int) -> tuple[int, int]:
-        return _siblings(number).index(number), number
-
-    return sorted(os.sched_getaffinity(0), key=order)
+    return sorted(os.sched_getaffinity(0), key=lambda core: (_siblings(core).index(core), core))
 
 
 def take_core(folder: Path) -> None:

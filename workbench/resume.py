@@ -6,7 +6,6 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from miniapps.workbench.exit_status import VALID
 from miniapps.workbench.plural import counted
@@ -68,12 +67,6 @@ def summary(found: Resumed) -> list[str]:
     if head["resumed"]:
         steps = ", ".join(str(past["step"]) for past in head["resumed"])
         lines.append(f"  by a run that was resumed at step {steps}")
-    return [*lines, *(f"  {line}" for line in arrays(head))]
-
-
-def arrays(head: Mapping[str, Any]) -> list[str]:
-    """The arrays of a checkpoint, with types and shapes."""
-    return [
-        f"{name}: {array['dtype']} {'x'.join(map(str, array['shape']))}"
-        for name, array in head["arrays"].items()
-    ]
+    for name, array in head["arrays"].items():
+        lines.append(f"  {name}: {array['dtype']} {'x'.join(map(str, array['shape']))}")
+    return lines

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -103,10 +104,7 @@ def search(
     found = Found(0, 0.0, Coverage(), right)
     seeds = range(first_seed, first_seed + (0 if right.error else schedules))
     shares = [seeds[low : low + SHARE] for low in range(0, len(seeds), SHARE)]
-
-    def explored(mine: Sequence[range]) -> Iterator[Share]:
-        return explore(subject, right, mine, began + seconds)
-
+    explored = partial(explore, subject, right, end=began + seconds)
     with closing(in_processes(explored, shares, jobs)) as results:
         for share in results:
             found.tried += share.tried

@@ -195,12 +195,18 @@ def orphans(since: float) -> set[Path]:
     And files of MPICH's proxies that no rank knows. Only those created after ``since``, in seconds
     since the epoch, by this user.
     """
-    found = {file for name in SEGMENTS for file in _made(SHARED / name, since)}
-    found |= {*_made(TOPOLOGIES, since)}
+    found = _segments(since) | {*_made(TOPOLOGIES, since)}
     if found:  # a process may use one that it has just created; another may be dying with one
         time.sleep(MAPPING_S)
-        found &= _unmapped(since) | {*_made(TOPOLOGIES, since)} - _topologies()
+        mapped = (shared_files(int(one.name)) for one in Path("/proc").glob("[0-9]*"))
+        unmapped = _segments(since).difference(*mapped)
+        found &= unmapped | {*_made(TOPOLOGIES, since)} - _topologies()
     return found
+
+
+def _segments(since: float) -> set[Path]:
+    """MPI's files of shared memory that this user has created since then."""
+    return {file for name in SEGMENTS for file in _made(SHARED / name, since)}
 
 
 def _topologies() -> set[Path]:
@@ -248,10 +254,3 @@ def end_proxies(pids: Iterable[int]) -> None:
     end = time.monotonic() + PROXY_S
     while time.monotonic() < end and any(process_state(pid) not in "XZ" for pid in proxies):
         time.sleep(0.01)
-
-
-def _unmapped(since: float) -> set[Path]:
-    """As `orphans`, and besides files that a process has just created and will map."""
-    found = {file for name in SEGMENTS for file in _made(SHARED / name, since)}
-    mapped = (shared_files(int(one.name)) for one in Path("/proc").glob("[0-9]*"))
-    return found.difference(*mapped) if found else found

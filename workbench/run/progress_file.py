@@ -170,11 +170,8 @@ class ProgressFile:
 
     def stack(self, pe: int) -> str | None:
         """The stack that a PE has written; None if it cannot write one."""
-        return (
-            self._stack(pe).read_text(encoding="utf-8", errors="replace")
-            if self._stack(pe).exists()
-            else None
-        )
+        file = self._stack(pe)
+        return file.read_text(encoding="utf-8", errors="replace") if file.exists() else None
 
     def _answer(self, pe: int) -> Path:
         return self.path.with_name(f"waits-{pe}")

@@ -483,7 +483,9 @@ def requested(options: Namespace) -> tuple[Any, int, int]:
     Positional arguments override the preset, options override both. Raises InputError.
     """
     app = apps.load(options.app)
-    preset = _preset(app, options.preset)
+    presets, name = app.Problem.presets, options.preset
+    require(name is None or name in presets, "--preset", name, f"one of {', '.join(presets)}")
+    preset = dict(presets[name]) if name else {}
     if getattr(options, "positional", None):
         preset |= app.Problem.from_positional(options.positional)
     steps, warmup = preset.pop("steps", 100), preset.pop("warmup", WARMUP)
@@ -510,13 +512,6 @@ def _problem(kind: Any, preset: dict[str, Any], options: Namespace) -> Any:
         asked = given.get(name, default)
         require(asked == default, declared[name].metadata["option"], asked, void[name])
     return replace(problem, **unused) if unused.keys() & preset.keys() else problem
-
-
-def _preset(app: ModuleType, name: str | None) -> dict[str, Any]:
-    """A copy of a preset of the app."""
-    presets = app.Problem.presets
-    require(name is None or name in presets, "--preset", name, f"one of {', '.join(presets)}")
-    return dict(presets[name]) if name else {}
 
 
 def _pes(options: Namespace) -> int:
