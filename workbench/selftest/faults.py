@@ -40,9 +40,7 @@ def module_of(app: str, device: str = "cpu") -> str:
 
 def listed(module: str) -> tuple[Fault, ...]:
     """The faults that a module lists; none if there is no such module."""
-    if importlib.util.find_spec(module) is None:
-        return ()
-    faults: tuple[Fault, ...] = importlib.import_module(module).FAULTS
+    faults: tuple[Fault, ...] = _said_in(module, "FAULTS", ())
     return faults
 
 
@@ -59,31 +57,29 @@ def of_plain(app: str) -> tuple[Fault, ...]:
 
 def problem_of(app: str, preset: str, device: str = "cpu") -> Mapping[str, Any]:
     """The fields, steps and warm-up in which an app's trials differ from its preset."""
-    return dict(_declared(app, "PROBLEMS", device).get(preset, {}))
+    return dict(declared(app, "PROBLEMS", device).get(preset, {}))
 
 
 def tiles_of(app: str) -> Mapping[str, int]:
     """The constants of an app's GPU kernels that are smaller in trials, by `Fault` target."""
-    return _declared(app, "TILES", "gpu")
+    return declared(app, "TILES", "gpu")
 
 
-def harmless(app: str) -> Mapping[str, str]:
-    """The faults, by key, that do not change this app's result, each with the reason."""
-    return _declared(app, "HARMLESS")
+def declared(app: str, name: str, device: str = "cpu") -> Mapping[str, Any]:
+    """A table that the faults of an app come with; empty if there is none.
 
-
-def unseen(app: str) -> Mapping[str, str]:
-    """The faults, by key, that only the reference sees, so only in small problems; and why."""
-    return _declared(app, "UNSEEN")
-
-
-def _declared(app: str, name: str, device: str = "cpu") -> Mapping[str, Any]:
-    """A table that the faults of an app come with; empty if there is none."""
-    module = module_of(app, device)
-    if importlib.util.find_spec(module) is None:
-        return {}
-    table: Mapping[str, Any] = getattr(importlib.import_module(module), name, {})
+    ``HARMLESS``: the faults, by key, that do not change this app's result, each with the reason;
+    ``UNSEEN``: those that only the reference sees, so only in small problems; and why.
+    """
+    table: Mapping[str, Any] = _said_in(module_of(app, device), name, {})
     return table
+
+
+def _said_in(module: str, name: str, nothing: Any) -> Any:
+    """A name of a module, or nothing if there is no such name, or no such module."""
+    if importlib.util.find_spec(module) is None:
+        return nothing
+    return getattr(importlib.import_module(module), name, nothing)
 
 
 def key(fault: Fault) -> str:

@@ -113,8 +113,8 @@ class Found:
     def allowed(self) -> str:
         """Why nothing need see the fault, as it is harmless or too small; empty if it must be."""
         app, fault = self.trial.spec.app, str(self.trial.fault)
-        unseen = {} if self.trial.preset == TINY.preset else faults.unseen(app)
-        return {**unseen, **faults.harmless(app)}.get(fault, "")
+        unseen = {} if self.trial.preset == TINY.preset else faults.declared(app, "UNSEEN")
+        return {**unseen, **faults.declared(app, "HARMLESS")}.get(fault, "")
 
     @property
     def survived(self) -> bool:
