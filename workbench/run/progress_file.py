@@ -223,17 +223,10 @@ class NoProgressFile:
         """Whether it is asked to."""
         return self.stopping
 
-    def heartbeat(self, pe: int, step: int) -> None:
-        """Do nothing."""
+    def heartbeat(self, *_: Any, **__: Any) -> None:
+        """Do nothing, as the methods that follow."""
 
-    def finish(self, pe: int) -> None:
-        """Do nothing."""
-
-    def attend(self, pe: int, waits: Callable[[], list[Wait]], threaded: bool = True) -> None:
-        """Do nothing."""
-
-    def answer(self, pe: int) -> None:
-        """Do nothing."""
+    finish = attend = answer = heartbeat
 
     def fail(self, error: Exception) -> None:
         """Print on stderr why this process failed."""
