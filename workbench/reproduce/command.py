@@ -45,9 +45,8 @@ def command(options: argparse.Namespace, runtime: list[str]) -> int:
     refuse_runtime(runtime)
     every = papers.figures()
     if options.list:
-        require(
-            not options.names and not options.all, "--list", "given", "names all: give it alone"
-        )
+        alone = not options.names and not options.all
+        require(alone, "--list", "given", "names all: give it alone")
         show(list(tables.listed(every)))
         return VALID
     asked = chosen(options, every)

@@ -302,10 +302,7 @@ def check_restarts(spec: RunSpec, launches: bool) -> None:
 
 @contextmanager
 def _progress_of(
-    specs: Sequence[RunSpec],
-    folder: Path | None,
-    stall_s: float | None,
-    stoppable: bool,
+    specs: Sequence[RunSpec], folder: Path | None, stall_s: float | None, stoppable: bool
 ) -> Iterator[Watcher]:
     """The run's progress file: the launching process's, else a new one with a progress bar."""
     spec = specs[0]

@@ -85,9 +85,7 @@ def command(spec: Launched, runtime: list[str], launcher: str | None) -> list[st
 
 
 def command_for_all(
-    specs: Sequence[RunSpec],
-    runtime: Sequence[str] = (),
-    launcher: str | None = None,
+    specs: Sequence[RunSpec], runtime: Sequence[str] = (), launcher: str | None = None
 ) -> list[str]:
     """The command that starts PEs for several runs of one driver, made one after the other.
 

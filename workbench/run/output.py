@@ -28,15 +28,7 @@ import numpy as np
 from miniapps.contract import Piece
 from miniapps.drivers.job import RunError
 from miniapps.drivers.outcome import Outcome
-from miniapps.drivers.timing import (
-    BALANCING,
-    BLOCKS,
-    KIND_NAMES,
-    LOADS,
-    MESSAGES,
-    SIZES,
-    SLICES,
-)
+from miniapps.drivers.timing import BALANCING, BLOCKS, KIND_NAMES, LOADS, MESSAGES, SIZES, SLICES
 from miniapps.quantities import Quantity, describe, describe_state
 from miniapps.snapshots import SnapshotWriter, append
 from miniapps.workbench.run.disk import hdf5_file, told

@@ -360,12 +360,8 @@ class RunSpec:
     def _check_audit(self) -> None:
         """Raise InputError for an audit that is impossible or keeps too much."""
         every, seed = self.audit_every, self.audit_seed
-        require(
-            0 <= self.audit <= MOST_SAMPLES,
-            "--audit",
-            self.audit,
-            f"must be from 0 to {MOST_SAMPLES}",
-        )
+        few = 0 <= self.audit <= MOST_SAMPLES
+        require(few, "--audit", self.audit, f"must be from 0 to {MOST_SAMPLES}")
         rounds = (self.warmup + self.steps) // max(1, every)
         require(every >= 0, "--audit-every", every, "must be 0 or more (0: none)")
         few = not every or rounds <= MOST_ROUNDS
