@@ -6,12 +6,24 @@ array.
 
 from __future__ import annotations
 
+import os
+import time
 from typing import Any
 
 from miniapps.contract import Edge, MessageError, Peer
 from miniapps.drivers.headers import HEAD, kind_of, read_kind, tag_of
 
+# How long to look for a message without a pause; then pauses: a share of the time waited, at most.
+SPIN_S, PAUSE, LONGEST_S = 1e-4, 0.1, 1e-3
 Message = tuple[int, int]  # identifies a message on an edge: step and phase code
+
+
+def pause(waited_s: float) -> None:
+    """Let other processes run before the next look for a message that was waited for so long."""
+    if waited_s < SPIN_S:
+        os.sched_yield()
+    else:
+        time.sleep(min(PAUSE * waited_s, LONGEST_S))
 
 
 class Link:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
-from time import perf_counter, sleep
+from time import perf_counter
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -30,7 +29,7 @@ from miniapps.drivers.engine import Engine, Runner, Transport, run_phases, write
 from miniapps.drivers.gpu_ipc import Sharers, sharers
 from miniapps.drivers.headers import phase_code
 from miniapps.drivers.job import Job, RunError, Watcher
-from miniapps.drivers.links import Link
+from miniapps.drivers.links import Link, pause
 from miniapps.drivers.lives import Lives
 from miniapps.drivers.outcome import Part
 
@@ -189,8 +188,6 @@ class OfPlaces(RankTransport):
     early. A driver derives its transport from this and its own.
     """
 
-    SPIN_S, PAUSE, LONGEST_S = 1e-4, 0.1, 1e-3  # look; then pause, a share of the time so far
-
     def connect(self, runners: dict[Place, Runner]) -> None:
         """Get to know the places."""
         Transport.connect(self, runners)
@@ -229,11 +226,7 @@ class OfPlaces(RankTransport):
         """Look again, after a pause that grows; messages of other ranks may be on their way."""
         now = perf_counter()
         self.idle_since = self.idle_since or now
-        waited = now - self.idle_since
-        if waited < self.SPIN_S:
-            os.sched_yield()
-        else:
-            sleep(min(self.PAUSE * waited, self.LONGEST_S))
+        pause(now - self.idle_since)
         return any(self.of[place] for place, runner in self.runners.items() if runner.request)
 
     def begin(self) -> None:

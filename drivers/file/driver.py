@@ -71,12 +71,6 @@ class RanksOfPlaces(OfPlaces, Ranks):
         return super().wait()
 
 
-def transport(group: Group, run: int, job: Job[FileOptions]) -> Ranks:
-    """The transport of a rank."""
-    exist_for_a_time = job.problem.kinds_at(0) is not None
-    return (RanksOfPlaces if exist_for_a_time else Ranks)(group, run, job)
-
-
 def run_all(runs: Iterable[tuple[Job[FileOptions], Report]], watcher: Watcher) -> int:
     """Run jobs on all ranks, one after the other; rank 0 reports their outcomes.
 
@@ -94,7 +88,8 @@ def _run(group: Group, number: int, job: Job[FileOptions], report: Report, watch
     """Run a job, which has a number among those of this launch."""
     local = os.environ.get(launch.LOCAL_RANK) or os.environ.get("SLURM_LOCALID")
     local_rank = group.rank if local is None else int(local)
-    ran, used = run_block(job, group, local_rank, partial(transport, group, number), watcher)
+    kind = Ranks if job.problem.kinds_at(0) is None else RanksOfPlaces
+    ran, used = run_block(job, group, local_rank, partial(kind, group, number), watcher)
     if ran.parts is None:
         return 0
     path, unusual = used.sharers.path(*PATH), unusual_path(job.options)

@@ -22,9 +22,6 @@ from miniapps.drivers.file.launch import LOCK
 from miniapps.drivers.headers import HEAD, enveloped, read_kind
 from miniapps.drivers.job import RunError
 
-SPIN_S = 1e-4  # how long to look for a message without a pause
-PAUSE = 0.1  # share of the time waited so far that a pause takes
-LONGEST_S = 1e-3  # pause
 LOOK_S = 0.2  # between two looks whether the run has been ended
 
 
@@ -81,13 +78,10 @@ class Folder:
                 return os.open(name, os.O_RDONLY, dir_fd=self.fd)
             except FileNotFoundError:
                 now = time.perf_counter()
-            if now - begun < SPIN_S:
-                os.sched_yield()
-                continue
             if now - looked > LOOK_S:
                 looked = now
                 self.require()
-            time.sleep(min(PAUSE * (now - begun), LONGEST_S))
+            links.pause(now - begun)
 
     def _check(self, name: str, nbytes: int, buffer: np.ndarray, missing: int) -> None:
         """Raise MessageError unless a file holds a header and the array that it announces."""
