@@ -95,8 +95,12 @@ def end_by_signals() -> None:
     """
     if threading.current_thread() is threading.main_thread():
         for number in ENDING:
-            if signal.getsignal(number) not in (signal.SIG_IGN, inherited.ignore):
+            if not _is_ignored(number):
                 signal.signal(number, _terminate)
+
+
+def _is_ignored(number: int) -> bool:
+    return signal.getsignal(number) in (signal.SIG_IGN, inherited.ignore)
 
 
 @contextmanager
@@ -109,27 +113,23 @@ def stopped_by_signals(stop: Callable[[], None], stoppable: bool) -> Iterator[No
     if not stoppable or threading.current_thread() is not threading.main_thread():
         yield
         return
-    kept = {number: signal.getsignal(number) for number in STOPPING}
-    caught = [number for number in kept if kept[number] not in (signal.SIG_IGN, inherited.ignore)]
+    caught = [number for number in STOPPING if not _is_ignored(number)]
 
     def once(*_: object) -> None:
         for number in caught:
             signal.signal(number, _terminate)
         stop()
 
-    for number in caught:
-        signal.signal(number, once)
-    try:
+    with signals_kept(STOPPING):
+        for number in caught:
+            signal.signal(number, once)
         yield
-    finally:
-        for number, handler in kept.items():
-            signal.signal(number, handler)
 
 
 @contextmanager
-def signals_kept() -> Iterator[None]:
-    """Restore the user's handlers of the signals that `end_by_signals` changes."""
-    kept = {number: signal.getsignal(number) for number in ENDING}
+def signals_kept(numbers: Iterable[int] = ENDING) -> Iterator[None]:
+    """Restore the handlers of signals at the end; usually those that `end_by_signals` changes."""
+    kept = {number: signal.getsignal(number) for number in numbers}
     try:
         yield
     finally:
