@@ -39,7 +39,7 @@ from miniapps.workbench.run import launch, output, record, restarts
 from miniapps.workbench.run.hashes import StepHashes
 from miniapps.workbench.run.launched import launch_folder
 from miniapps.workbench.run.processes import end_by_signals, remove_shared_files, stopped_by_signals
-from miniapps.workbench.run.progress_bar import ProgressBar, ProgressBarThread
+from miniapps.workbench.run.progress_bar import ProgressBar, drawn
 from miniapps.workbench.run.progress_file import NoProgressFile, ProgressFile, reopened
 from miniapps.workbench.run.replaced import write_text
 from miniapps.workbench.run.scratch import scratch_folder
@@ -319,7 +319,7 @@ def _progress_of(
             progress = ProgressFile(scratch / launch.PROGRESS, 1)
             stopping = stopped_by_signals(progress.stop, stoppable)
             clear = partial(_clear, specs)
-            with watched(progress, stall_s, clear), ProgressBarThread(bar, progress), stopping:
+            with watched(progress, stall_s, clear), drawn(bar, progress), stopping:
                 try:
                     yield progress
                 finally:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from typing import Any, Self
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from miniapps.workbench.run.progress_file import ProgressFile
 
@@ -42,23 +44,20 @@ class ProgressBar:
             self.bar.stop()
 
 
-class ProgressBarThread:
-    """A thread that draws the progress of a run in this process, read from its progress file."""
+@contextmanager
+def drawn(bar: ProgressBar, progress: ProgressFile) -> Iterator[None]:
+    """Draw the progress of a run in this process by a thread, which reads its progress file."""
+    over = threading.Event()
 
-    def __init__(self, bar: ProgressBar, progress: ProgressFile) -> None:
-        self.bar, self.progress = bar, progress
-        self.over = threading.Event()
-        self.thread = threading.Thread(target=self._draw, daemon=True)
+    def draw() -> None:
+        while not over.wait(REFRESH_S):
+            bar.update(progress.slot(0).step)
+        bar.close()
 
-    def _draw(self) -> None:
-        while not self.over.wait(REFRESH_S):
-            self.bar.update(self.progress.slot(0).step)
-        self.bar.close()
-
-    def __enter__(self) -> Self:
-        self.thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.over.set()
-        self.thread.join()
+    thread = threading.Thread(target=draw, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
