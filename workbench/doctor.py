@@ -129,7 +129,10 @@ def several_processes(driver: Driver) -> Iterator[Finding]:
     for package, version in versions.versions().items():
         if package in driver.modules and version != "not installed":
             yield Finding(package, True, version, "")
-    yield from launcher(driver)
+    if driver.program:
+        found = program(driver.program)
+        cost = f"--driver {driver.name} needs --launcher PATH or srun"
+        yield Finding(driver.program, found is not None, found or "not found", cost)
     yield driver_works(driver)
 
 
@@ -150,14 +153,6 @@ def kernel_cache() -> Finding:
     writable = os.access(folder if folder.exists() else folder.parent, os.W_OK)
     cost = "kernels are kept in a home, or in /tmp if there is none; else every start compiles"
     return Finding("kernel cache", writable, str(folder), cost, needed=False)
-
-
-def launcher(driver: Driver) -> Iterator[Finding]:
-    """Whether a driver's launcher is installed, if it needs one."""
-    if driver.program:
-        found = program(driver.program)
-        cost = f"--driver {driver.name} needs --launcher PATH or srun"
-        yield Finding(driver.program, found is not None, found or "not found", cost)
 
 
 def driver_works(driver: Driver) -> Finding:

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TextIO
 
 from miniapps.workbench.inherited import output
 
@@ -35,7 +34,7 @@ def kept() -> Iterator[Callable[[], None]]:
     def restore() -> None:
         for name, number, copy in zip(NAMES, NUMBERS, copies, strict=True):
             # A file that has replaced it, as Charm4Py's does, closes the number when it is dropped.
-            setattr(sys, name, _opened(files[name], number))
+            setattr(sys, name, output(number) if files[name].closed else files[name])
             os.dup2(copy, number)
 
     try:
@@ -44,8 +43,3 @@ def kept() -> Iterator[Callable[[], None]]:
         restore()
         for copy in copies:
             os.close(copy)
-
-
-def _opened(file: TextIO, number: int) -> TextIO:
-    """A file, or another one in its place if it was closed."""
-    return output(number) if file.closed else file

@@ -17,7 +17,7 @@ import json
 import os
 import typing
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -233,8 +233,7 @@ def _synchronize(path: Path) -> None:
 def _keep_too(path: Path, also: Path) -> None:
     """Give a file another name, too; on a file system without hard links, instead."""
     spare = aside(also)
-    with suppress(FileNotFoundError):
-        spare.unlink()
+    spare.unlink(missing_ok=True)
     try:
         os.link(path, spare)
     except OSError:

@@ -69,14 +69,10 @@ class HostProcesses:
 
     def find_lost(self, now: float) -> None:
         """Find the PEs whose processes are gone, into ``lost``."""
-        gone = [
-            (pe, slot)
-            for pe, slot in self._begun().items()
-            if slot.phase != FINISHING and process_state(slot.pid) in "XZ"
-        ]
         self.lost = {
             pe: self.lost.get(pe) or Lost(now, slot.pid, self.happened(slot.pid, "died"))
-            for pe, slot in gone
+            for pe, slot in self._begun().items()
+            if slot.phase != FINISHING and process_state(slot.pid) in "XZ"
         }
 
     def check(self, now: float) -> str | None:
