@@ -245,6 +245,15 @@ def test_a_host_that_is_cut_off(driver, hosts, own_app):
         hosts.join("b")
 
 
+def test_what_cleans_up_after_a_watcher_finds_the_program(tmp_path: Path) -> None:
+    """Catches the name of a module that only the source tree has: nothing would be removed."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / launching.RUNS).touch()
+    done = support.execute([sys.executable, "-P", "-c", launching.CLEAN, folder])
+    assert done.returncode == 0 and not folder.exists(), done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("driver", ["mpi", "charm", "file"])
 @pytest.mark.parametrize("killed", ["bin/miniapps run", "host_watcher"])

@@ -33,8 +33,8 @@ from miniapps.workbench.run.progress_file import FINISHING, MIRRORED, ProgressFi
 from miniapps.workbench.run.versions import software
 
 # What Python runs on a host, and after a watcher that was killed.
-START = "from miniapps.workbench.run.host_watcher import main; main()"
-CLEAN = "import sys, pathlib, workbench.run.host_watcher as w; w.clean(pathlib.Path(sys.argv[1]))"
+START = f"from {__name__} import main; main()"
+CLEAN = f"import sys, pathlib, {__name__} as w; w.clean(pathlib.Path(sys.argv[1]))"
 CHECK_S = 0.25
 ANSWERED_S = 1.0  # for PEs to say what their blocks wait for; less than `Stall` waits for that
 CUT_S = 20.0  # without a line from the launching process: one of the two hosts is cut off
