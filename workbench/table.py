@@ -106,7 +106,9 @@ def _body(table: Table, most: int) -> Iterator[str]:
     for shown, wrap in ((table, False), (short, False), (short, True)):
         widths = _widths(shown, most, wrap)
         if widths is not None:
-            yield from _grid(shown, widths)
+            yield from _head(shown.columns, widths)
+            for row in shown.rows:
+                yield from _row(row, widths, shown.columns)
             break
     else:
         yield from _headed(short, most) or _list(short, most)
@@ -148,13 +150,6 @@ def _widths(table: Table, most: int, wrap: bool) -> list[int] | None:
             return None
         widths[spare.index(max(spare))] -= 1
     return widths
-
-
-def _grid(table: Table, widths: list[int]) -> Iterator[str]:
-    """The titles, a rule, and the rows."""
-    yield from _head(table.columns, widths)
-    for row in table.rows:
-        yield from _row(row, widths, table.columns)
 
 
 def _head(columns: Sequence[Column], widths: list[int]) -> Iterator[str]:

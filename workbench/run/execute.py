@@ -333,11 +333,8 @@ def deliver(spec: RunSpec, result: dict[str, Any], json_target: str | None) -> i
     print(json.dumps(result) if json_target == "-" else record.summary(result), flush=True)
     status = record.status_of(result)
     if status == STOPPED:
-        print(f"miniapps: {how_to_go_on(spec, **result['stopped'])}", file=sys.stderr)
+        by, step = (result["stopped"][key] for key in ("by", "step"))
+        made = f"stopped by {by} after step {step} of {spec.warmup + spec.steps}"
+        command = shlex.join(["miniapps", "resume", str(spec.checkpoint)])
+        print(f"miniapps: {made}; continue: {command}", file=sys.stderr)
     return status
-
-
-def how_to_go_on(spec: RunSpec, step: int, by: str) -> str:
-    """What to do after a run that was stopped after ``step``."""
-    command = shlex.join(["miniapps", "resume", str(spec.checkpoint)])
-    return f"stopped by {by} after step {step} of {spec.warmup + spec.steps}; continue: {command}"

@@ -49,16 +49,10 @@ REFUSED = [
 ]
 
 
-def _program_itself() -> list[str]:
-    """The arguments that make Python run this program: the installed script, else the module.
-
-    ``-m`` would import a folder ``workbench`` of the current directory instead, if there is one.
-    """
-    script = Path(sys.executable).with_name("miniapps")
-    return [str(script)] if script.exists() else ["-m", "miniapps.workbench.cli"]
-
-
-PROGRAM = (sys.executable, *_program_itself())
+# This program: the installed script, else the module. ``-m`` would import a folder ``miniapps`` of
+# the current directory instead, if there is one.
+SCRIPT, MODULE = Path(sys.executable).with_name("miniapps"), ("-m", "miniapps.workbench.cli")
+PROGRAM = (sys.executable, *((str(SCRIPT),) if SCRIPT.exists() else MODULE))
 # A variable of the environment: the words of a program that stands for PEs, as JSON.
 IN_PLACE = "MINIAPPS_IN_PLACE_OF_PE"
 
