@@ -97,8 +97,8 @@ def _here(spec: RunSpec) -> Result:
 def take_part() -> int:
     """Run as one PE of a launch that makes several runs; returns the exit status."""
     folder = launch_folder()
-    require(folder is not None, "--no-launch", "given", "only where `miniapps batch` has launched")
-    assert folder is not None
+    if folder is None:
+        raise InputError("--no-launch", "given", "only where `miniapps batch` has launched")
     specs = pickle.loads((folder / launch.RUNS).read_bytes())
     return execute_all(specs, lambda number, result: VALID)
 

@@ -27,9 +27,7 @@ def checks(outcome: Outcome) -> list[Check]:
     own = float(outcome.wall_s.sum()) + outcome.audits_s
     passed, second = outcome.passed_s
     most = float(outcome.compute_s.sum(axis=1).max(initial=0.0))
-    on_cpu = (
-        outcome.gpu is None
-    )  # the clock of a GPU is set by the host, whose PE may lose its core
+    on_cpu = outcome.gpu is None  # a GPU's clock is set by the host, whose PE may lose its core
     found = [
         ("rounds longer than what passed", own - passed, ROUNDED_S if on_cpu else READ_S),
         ("rounds shorter than what passed", passed - own, LATE * own + LATE_S),

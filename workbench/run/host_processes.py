@@ -43,8 +43,8 @@ class HostProcesses:
 
     ``pes``: how many of the run's PEs are on this host; ``program``: the first words of their
     command lines; ``processes``: finds the processes of the run; ``remember``: called with each
-    file that must be removed if this process is killed; ``host``: the name of this host, where PEs
-    are on several.
+    file that another process must remove if this one is killed; ``host``: the name of this host,
+    where PEs are on several.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class HostProcesses:
         pes: int,
         program: Sequence[str],
         processes: Callable[[], list[int]],
-        remember: Callable[[Path], None],
+        remember: Callable[[Path], None] = lambda file: None,
         host: str = "",
     ) -> None:
         self.progress, self.pes, self.program = progress, pes, list(program)

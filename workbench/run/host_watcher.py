@@ -69,7 +69,7 @@ class HostWatcher:
         (self.folder / REMOTE).write_text(begin["remote"], encoding="utf-8")
         self.progress = ProgressFile(self.folder / PROGRESS, begin["all_pes"])
         self.here = HostProcesses(
-            self.progress, begin["pes"], begin["program"], self._processes, _ignore, begin["host"]
+            self.progress, begin["pes"], begin["program"], self._processes, host=begin["host"]
         )
         self.sent: dict[str, int] = {}  # bytes of each file
         self.seen: dict[int, tuple[int, int]] = {}  # step and phase of each PE, as sent
@@ -161,10 +161,6 @@ def clean(base: Path) -> None:
             remove_orphans((folder / RUNS).stat().st_ctime)
             shutil.rmtree(folder, ignore_errors=True)
             return
-
-
-def _ignore(_: Path) -> None:
-    """Nothing has to be told: this process removes all files itself."""
 
 
 class Lines:

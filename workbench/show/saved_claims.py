@@ -13,9 +13,7 @@ from miniapps.workbench.show.thumbnails import Sides, cells_along
 
 LARGEST = 1 << 53  # of steps
 BLOCKS = 1 << 31  # that a table of int32 can number
-MISSING = (
-    100  # rows that a run may lack for each that it has, if it is not valid or has such blocks
-)
+MISSING = 100  # rows that a run may lack for each that it has, if not valid or with such blocks
 
 Claims = Iterator[tuple[str, bool]]
 

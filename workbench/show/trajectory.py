@@ -74,11 +74,8 @@ def _claims(
     yield f"there must be {frames} steps and times", steps.shape == times.shape == (frames,)
     yield "box/edges must be (3,)", edges.shape == (3,)
     yield "ids and steps must be integers", ids.dtype.kind == steps.dtype.kind == "i"
-    floats = positions, velocities, times, edges
-    yield (
-        "positions, velocities, times and edges must be floats",
-        all(data.dtype.kind == "f" for data in floats),
-    )
+    floats = {data.dtype.kind for data in (positions, velocities, times, edges)} == {"f"}
+    yield "positions, velocities, times and edges must be floats", floats
 
 
 def _has_unit(data: Any, unit: str) -> bool:
