@@ -10,7 +10,7 @@ import numpy as np
 from miniapps.contract import SETUP
 from miniapps.drivers.reduction import packed_value
 from miniapps.drivers.shared_memory import READERS, Handle
-from miniapps.faults import ACTED, Fault, catalogue, fault, replaced, rounded
+from miniapps.faults import ACTED, Fault, catalogue, fault, in_place_of, replaced, rounded
 
 CHARE = "miniapps.drivers.charm.chare:BlockChare"
 MAIL = "miniapps.drivers.charm.mail:Mail"
@@ -21,119 +21,81 @@ RECLAIM = "miniapps.drivers.shared_memory:Pool._reclaim"
 MISTAKE_AT = 4  # step
 
 
-@fault("miniapps.drivers.charm.driver:_execute")
-def another_number_of_pes(right: Any) -> Any:
+@in_place_of("miniapps.drivers.charm.driver:_execute")
+def another_number_of_pes(right: Any, job: Any, *more: Any) -> Any:
     """The run is made on fewer PEs than were asked for."""
-
-    def execute(job: Any, *more: Any) -> Any:
-        with replaced("miniapps.drivers.charm.driver:charm.numPes", lambda numbers: lambda: 1):
-            return right(job, *more)
-
-    return execute
+    with replaced("miniapps.drivers.charm.driver:charm.numPes", lambda numbers: lambda: 1):
+        return right(job, *more)
 
 
-@fault(f"{CHARE}.balance", migrating=True)
-def never_balanced(right: Any) -> Any:
+@in_place_of(f"{CHARE}.balance", migrating=True)
+def never_balanced(right: Any, self: Any, pe: Any) -> None:
     """The load is never balanced: a public version ignores its period."""
-
-    def balance(self: Any, pe: Any) -> None:
-        self.due = False
-        self.begin(pe)
-        self.wake_up()
-
-    return balance
+    self.due = False
+    self.begin(pe)
+    self.wake_up()
 
 
-@fault("miniapps.drivers.charm.driver:_advance")
-def last_step_left_out(right: Any) -> Any:
+@in_place_of("miniapps.drivers.charm.driver:_advance")
+def last_step_left_out(right: Any, arrays: Any, segment: Any, timed: bool = False) -> int:
     """The timed steps end one step early."""
-
-    def advance(arrays: Any, segment: Any, timed: bool = False) -> int:
-        short = segment._replace(stop=segment.stop - 1, end=segment.end - 1)
-        return int(right(arrays, short if timed else segment, timed))
-
-    return advance
+    short = segment._replace(stop=segment.stop - 1, end=segment.end - 1)
+    return int(right(arrays, short if timed else segment, timed))
 
 
-@fault(f"{CHARE}.deliver", conditional=True)
-def arrays_of_a_message_exchanged(right: Any) -> Any:
+@in_place_of(f"{CHARE}.deliver", conditional=True)
+def arrays_of_a_message_exchanged(
+    right: Any, self: Any, step: int, phase: str, sender: Any, edges: Any, *arrays: Any
+) -> None:
     """The arrays of a message for several edges are each put at the other's edge."""
-
-    def deliver(self: Any, step: int, phase: str, sender: Any, edges: Any, *arrays: Any) -> None:
-        if len(arrays) > 1 and arrays[0].tobytes() != arrays[-1].tobytes():
-            ACTED.now()
-        right(self, step, phase, sender, edges, *arrays[::-1])
-
-    return deliver
+    if len(arrays) > 1 and arrays[0].tobytes() != arrays[-1].tobytes():
+        ACTED.now()
+    right(self, step, phase, sender, edges, *arrays[::-1])
 
 
-@fault(f"{CHARE}.deliver")
-def delivered_twice(right: Any) -> Any:
+@in_place_of(f"{CHARE}.deliver")
+def delivered_twice(right: Any, self: Any, *message: Any) -> None:
     """Messages of other PEs are put into their inbox twice."""
-
-    def deliver(self: Any, *message: Any) -> None:
-        right(self, *message)
-        right(self, *message)
-
-    return deliver
+    right(self, *message)
+    right(self, *message)
 
 
-@fault(f"{CHARE}.put_sum")
-def sum_added_twice(right: Any) -> Any:
+@in_place_of(f"{CHARE}.put_sum")
+def sum_added_twice(right: Any, self: Any, *message: Any) -> None:
     """A sum of messages is added twice."""
-
-    def put_sum(self: Any, *message: Any) -> None:
-        right(self, *message)
-        right(self, *message)
-
-    return put_sum
+    right(self, *message)
+    right(self, *message)
 
 
-@fault("miniapps.drivers.charm.mail:checked_messages", conditional=True)
-def sent_in_single_precision(right: Any) -> Any:
+@in_place_of("miniapps.drivers.charm.mail:checked_messages", conditional=True)
+def sent_in_single_precision(right: Any, request: Any) -> Any:
     """Messages are rounded to float32 when the block has posted them."""
-
-    def checked_messages(request: Any) -> Any:
-        return {edge: rounded(message) for edge, message in right(request).items()}
-
-    return checked_messages
+    return {edge: rounded(message) for edge, message in right(request).items()}
 
 
-@fault(f"{MAIL}._send")
-def sent_as_of_the_next_step(right: Any) -> Any:
+@in_place_of(f"{MAIL}._send")
+def sent_as_of_the_next_step(right: Any, self: Any, runner: Any, step: int, *more: Any) -> None:
     """Messages to other PEs say that they are of the step after; not those of the setup."""
-
-    def send(self: Any, runner: Any, step: int, *more: Any) -> None:
-        right(self, runner, step if step == SETUP else step + 1, *more)
-
-    return send
+    right(self, runner, step if step == SETUP else step + 1, *more)
 
 
-@fault("miniapps.drivers.charm.chare:result_of", conditional=True)
-def reduction_of_one_chare(right: Any) -> Any:
+@in_place_of("miniapps.drivers.charm.chare:result_of", conditional=True)
+def reduction_of_one_chare(right: Any, total: Any, value: Any, op: str) -> Any:
     """A reduction is the chare's own value."""
-
-    def result_of(total: Any, value: Any, op: str) -> Any:
-        result, own = right(total, value, op), right(packed_value(value, op), value, op)
-        if np.asarray(result).tobytes() != np.asarray(own).tobytes():
-            ACTED.now()
-        return own
-
-    return result_of
+    result, own = right(total, value, op), right(packed_value(value, op), value, op)
+    if np.asarray(result).tobytes() != np.asarray(own).tobytes():
+        ACTED.now()
+    return own
 
 
-@fault(f"{CHARE}.wake_up", conditional=True)
-def lost_wake_up(right: Any) -> Any:
+@in_place_of(f"{CHARE}.wake_up", conditional=True)
+def lost_wake_up(right: Any, self: Any) -> None:
     """A chare that may continue is not woken up, once."""
-
-    def wake_up(self: Any) -> None:
-        if self.step == MISTAKE_AT and self.number == 0 and not vars(self).get("did"):
-            self.did = True
-            ACTED.now()
-            return
-        right(self)
-
-    return wake_up
+    if self.step == MISTAKE_AT and self.number == 0 and not vars(self).get("did"):
+        self.did = True
+        ACTED.now()
+        return
+    right(self)
 
 
 # In shared memory ---------------------------------------------------------------------------------

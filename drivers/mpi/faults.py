@@ -5,64 +5,48 @@ from __future__ import annotations
 from typing import Any
 
 from miniapps.drivers.mpi import around
-from miniapps.drivers.rank_faults import body_from_the_header, own_value
-from miniapps.faults import Fault, catalogue, fault, rounded
+from miniapps.drivers.rank_faults import from_the_header, own_value
+from miniapps.faults import Fault, catalogue, fault, in_place_of, rounded
 
 LINK = "miniapps.drivers.mpi.links:Link"
 SHORT = 80  # bytes: of a header, and two numbers
 
 
-@fault("miniapps.drivers.mpi.driver:run")
-def singletons(right: Any) -> Any:
+@in_place_of("miniapps.drivers.mpi.driver:run")
+def singletons(right: Any, job: Any, *more: Any) -> Any:
     """A launcher of another MPI starts each rank as a run of its own."""
+    from mpi4py import MPI
 
-    def run(job: Any, *more: Any) -> Any:
-        from mpi4py import MPI
+    from miniapps.faults import replaced
 
-        from miniapps.faults import replaced
-
-        with replaced("miniapps.drivers.mpi.driver:MPI.COMM_WORLD", lambda world: MPI.COMM_SELF):
-            return right(job, *more)
-
-    return run
+    with replaced("miniapps.drivers.mpi.driver:MPI.COMM_WORLD", lambda world: MPI.COMM_SELF):
+        return right(job, *more)
 
 
-@fault("miniapps.drivers.job:Job.phases")
-def ranks_of_different_runs(right: Any) -> Any:
+@in_place_of("miniapps.drivers.job:Job.phases")
+def ranks_of_different_runs(right: Any, self: Any) -> Any:
     """The ranks were started with different command lines."""
-
-    def phases(self: Any) -> Any:
-        launcher = around()
-        warmup, (first, end) = right(self)
-        return warmup, (first, end + (launcher.rank if launcher else 0))
-
-    return phases
+    launcher = around()
+    warmup, (first, end) = right(self)
+    return warmup, (first, end + (launcher.rank if launcher else 0))
 
 
-@fault(f"{LINK}._write_head")
-def header_of_the_next_step(right: Any) -> Any:
+@in_place_of(f"{LINK}._write_head")
+def header_of_the_next_step(right: Any, self: Any, buffer: Any, step: int, *more: Any) -> None:
     """Messages say that they are of the step after."""
-
-    def write_head(self: Any, buffer: Any, step: int, *more: Any) -> None:
-        right(self, buffer, step + 1, *more)
-
-    return write_head
+    right(self, buffer, step + 1, *more)
 
 
-@fault(f"{LINK}.send", conditional=True)
-def sent_in_single_precision(right: Any) -> Any:
+@in_place_of(f"{LINK}.send", conditional=True)
+def sent_in_single_precision(right: Any, self: Any, step: int, code: int, message: Any) -> None:
     """Messages to other ranks are rounded to float32 when the block has posted them."""
-
-    def send(self: Any, step: int, code: int, message: Any) -> None:
-        right(self, step, code, rounded(message))
-
-    return send
+    right(self, step, code, rounded(message))
 
 
-@fault(f"{LINK}._body")
-def header_read_as_data(right: Any) -> Any:
+@in_place_of(f"{LINK}._body")
+def header_read_as_data(right: Any, self: Any, *kind: Any) -> Any:
     """The elements of a message begin one too early, in its header."""
-    return body_from_the_header(right)
+    return from_the_header(right(self, *kind))
 
 
 @fault(f"{LINK}._longer", "miniapps.drivers.mpi.links:FIRST_CAPACITY")
@@ -80,10 +64,10 @@ def rest_of_a_long_message_lost(right: Any) -> Any:
     return longer
 
 
-@fault("miniapps.drivers.mpi.driver:Ranks.all_reduce", conditional=True)
-def reduction_of_one_rank(right: Any) -> Any:
+@in_place_of("miniapps.drivers.mpi.driver:Ranks.all_reduce", conditional=True)
+def reduction_of_one_rank(right: Any, self: Any, value: Any, op: str) -> Any:
     """A reduction is the rank's own value."""
-    return own_value(right)
+    return own_value(right(self, value, op), value)
 
 
 FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

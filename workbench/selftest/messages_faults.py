@@ -15,7 +15,7 @@ import numpy as np
 from miniapps.contract import EXACT, AllReduce, Collect, Post, PostSum
 from miniapps.devices.messages import packed
 from miniapps.drivers.reduction import packed_value, result_of
-from miniapps.faults import ACTED, Fault, catalogue, fault, rounded
+from miniapps.faults import ACTED, Fault, catalogue, fault, in_place_of, rounded
 
 RESUME = "miniapps.drivers.timing:Stepper.resume"
 AT = 8  # the number of the block's Post or Collect that is wrong
@@ -123,22 +123,18 @@ def lost(right: Any) -> Any:
     return sent(right, lambda messages: dict(list(messages.items())[1:]))
 
 
-@fault(RESUME, conditional=True)
-def sent_twice(right: Any) -> Any:
+@in_place_of(RESUME, conditional=True)
+def sent_twice(right: Any, self: Any, answer: Any) -> Any:
     """Messages are sent twice."""
-
-    def resume(self: Any, answer: Any) -> Any:
-        again = vars(self).pop("again", None)
-        if again is not None:
-            return again
-        request = right(self, answer)
-        if type(request) in POSTS and request.messages and is_chosen(self):
-            did(self)
-            copies = {edge: packed(np.array(m)) for edge, m in request.messages.items()}
-            self.again = request._replace(messages=copies)
-        return request
-
-    return resume
+    again = vars(self).pop("again", None)
+    if again is not None:
+        return again
+    request = right(self, answer)
+    if type(request) in POSTS and request.messages and is_chosen(self):
+        did(self)
+        copies = {edge: packed(np.array(m)) for edge, m in request.messages.items()}
+        self.again = request._replace(messages=copies)
+    return request
 
 
 @fault(RESUME, conditional=True)
@@ -147,22 +143,18 @@ def misrouted(right: Any) -> Any:
     return sent(right, exchanged)
 
 
-@fault(RESUME, conditional=True)
-def of_the_step_before(right: Any) -> Any:
+@in_place_of(RESUME, conditional=True)
+def of_the_step_before(right: Any, self: Any, answer: Any) -> Any:
     """Messages hold what was sent the last time: a buffer that is not filled anew."""
-
-    def resume(self: Any, answer: Any) -> Any:
-        request = right(self, answer)
-        if type(request) in POSTS and request.messages and not any(self.block.index):
-            kept, mine = vars(self).setdefault("kept", {}), dict(request.messages)
-            old = kept.get(request.phase)
-            kept[request.phase] = {edge: np.array(m) for edge, m in mine.items()}
-            if old and is_chosen(self) and any(differ(old[edge], mine[edge]) for edge in mine):
-                did(self)
-                return request._replace(messages={e: packed(m) for e, m in old.items()})
-        return request
-
-    return resume
+    request = right(self, answer)
+    if type(request) in POSTS and request.messages and not any(self.block.index):
+        kept, mine = vars(self).setdefault("kept", {}), dict(request.messages)
+        old = kept.get(request.phase)
+        kept[request.phase] = {edge: np.array(m) for edge, m in mine.items()}
+        if old and is_chosen(self) and any(differ(old[edge], mine[edge]) for edge in mine):
+            did(self)
+            return request._replace(messages={e: packed(m) for e, m in old.items()})
+    return request
 
 
 @fault(RESUME, conditional=True)
@@ -231,25 +223,21 @@ def received_at_another_edge(right: Any) -> Any:
     return received(right, exchanged)
 
 
-@fault(RESUME, conditional=True)
-def buffer_used_again(right: Any) -> Any:
+@in_place_of(RESUME, conditional=True)
+def buffer_used_again(right: Any, self: Any, answer: Any) -> Any:
     """The block reads the messages of an earlier Collect: a receive buffer that is reused."""
-
-    def resume(self: Any, answer: Any) -> Any:
-        phase = vars(self).pop("collects", "")
-        if phase and not any(self.block.index):
-            kept = vars(self).setdefault("kept", {})
-            old, came = kept.get(phase), dict(answer)
-            kept[phase] = {edge: np.array(message) for edge, message in came.items()}
-            if old and is_chosen(self) and any(differ(old[edge], came[edge]) for edge in came):
-                did(self)
-                answer = old
-        request = right(self, answer)
-        if type(request) is Collect:
-            vars(self)["collects"] = request.phase
-        return request
-
-    return resume
+    phase = vars(self).pop("collects", "")
+    if phase and not any(self.block.index):
+        kept = vars(self).setdefault("kept", {})
+        old, came = kept.get(phase), dict(answer)
+        kept[phase] = {edge: np.array(message) for edge, message in came.items()}
+        if old and is_chosen(self) and any(differ(old[edge], came[edge]) for edge in came):
+            did(self)
+            answer = old
+    request = right(self, answer)
+    if type(request) is Collect:
+        vars(self)["collects"] = request.phase
+    return request
 
 
 @fault(RESUME, conditional=True)
@@ -286,20 +274,16 @@ def reduction_counts_one_block_twice(right: Any) -> Any:
     return contributed(right, lambda value, op: 2 * value if op in ("sum", EXACT) else value)
 
 
-@fault(RESUME, conditional=True)
-def reduction_of_one_block(right: Any) -> Any:
+@in_place_of(RESUME, conditional=True)
+def reduction_of_one_block(right: Any, self: Any, answer: Any) -> Any:
     """Every block is answered with its own value, as if it were alone."""
-
-    def resume(self: Any, answer: Any) -> Any:
-        if "reduces" in vars(self):
-            answer = noted(answer, vars(self).pop("reduces"))
-        request = right(self, answer)
-        if type(request) is AllReduce:
-            value, op = request.value, request.op
-            vars(self)["reduces"] = result_of(packed_value(value, op), value, op)
-        return request
-
-    return resume
+    if "reduces" in vars(self):
+        answer = noted(answer, vars(self).pop("reduces"))
+    request = right(self, answer)
+    if type(request) is AllReduce:
+        value, op = request.value, request.op
+        vars(self)["reduces"] = result_of(packed_value(value, op), value, op)
+    return request
 
 
 FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from miniapps.contract import SETUP, Measure, Piece
-from miniapps.faults import ACTED, Fault, catalogue, fault
+from miniapps.faults import ACTED, Fault, catalogue, fault, in_place_of
 
 MEASURED = "miniapps.drivers.outcome:measured"
 HASHED = "miniapps.drivers.outcome:hashed"
@@ -21,69 +21,49 @@ PHASES = "miniapps.drivers.job:Job.phases"
 # Steps -------------------------------------------------------------------------------------------
 
 
-@fault(PHASES)
-def warm_up_left_out(right: Any) -> Any:
+@in_place_of(PHASES)
+def warm_up_left_out(right: Any, self: Any) -> Any:
     """The steps of the warm-up are counted, and not made."""
-    return lambda self: ((0, 0), right(self)[1])
+    return (0, 0), right(self)[1]
 
 
-@fault(PHASES)
-def a_step_too_many(right: Any) -> Any:
+@in_place_of(PHASES)
+def a_step_too_many(right: Any, self: Any) -> Any:
     """The last step of the warm-up is made twice: the timed steps begin with it."""
-
-    def phases(self: Any) -> Any:
-        warmup, (first, end) = right(self)
-        return warmup, (first - 1, end)
-
-    return phases
+    warmup, (first, end) = right(self)
+    return warmup, (first - 1, end)
 
 
-@fault(PHASES)
-def a_step_too_few(right: Any) -> Any:
+@in_place_of(PHASES)
+def a_step_too_few(right: Any, self: Any) -> Any:
     """The run ends one step early."""
-
-    def phases(self: Any) -> Any:
-        warmup, (first, end) = right(self)
-        return warmup, (first, end - 1)
-
-    return phases
+    warmup, (first, end) = right(self)
+    return warmup, (first, end - 1)
 
 
-@fault(JOINED)
-def two_steps_too_many_counted(right: Any) -> Any:
+@in_place_of(JOINED)
+def two_steps_too_many_counted(right: Any, *given: Any) -> Any:
     """The result is validated after two steps more than were made: a public version's mistake."""
-
-    def joined(*given: Any) -> Any:
-        outcome = right(*given)
-        return replace(outcome, steps_done=outcome.steps_done + 2)
-
-    return joined
+    outcome = right(*given)
+    return replace(outcome, steps_done=outcome.steps_done + 2)
 
 
-@fault("miniapps.drivers.job:Job.build", conditional=True)
-def block_in_place_of_another(right: Any) -> Any:
+@in_place_of("miniapps.drivers.job:Job.build", conditional=True)
+def block_in_place_of_another(right: Any, self: Any, index: Any) -> Any:
     """The last block is created as a second first one."""
-
-    def build(self: Any, index: Any) -> Any:
-        places = self.layout.indices()
-        if index != places[-1] or len(places) == 1:
-            return right(self, index)
-        ACTED.now()
-        return right(self, places[0])
-
-    return build
+    places = self.layout.indices()
+    if index != places[-1] or len(places) == 1:
+        return right(self, index)
+    ACTED.now()
+    return right(self, places[0])
 
 
-@fault("miniapps.drivers.timing:Stepper._begin", conditional=True)
-def block_that_ends_its_process(right: Any) -> Any:
+@in_place_of("miniapps.drivers.timing:Stepper._begin", conditional=True)
+def block_that_ends_its_process(right: Any, self: Any, make: Any) -> Any:
     """The first block calls sys.exit(0) in its second round, on one rank alone."""
-
-    def begin(self: Any, make: Any) -> Any:
-        vars(self)["rounds"] = vars(self).get("rounds", 0) + (self.step != SETUP)
-        ends = of_one(self.block) and self.rounds == 2
-        return right(self, process_ended if ends else make)
-
-    return begin
+    vars(self)["rounds"] = vars(self).get("rounds", 0) + (self.step != SETUP)
+    ends = of_one(self.block) and self.rounds == 2
+    return right(self, process_ended if ends else make)
 
 
 def process_ended() -> Iterator[None]:
@@ -101,31 +81,23 @@ def of_one(block: Any) -> bool:
     return not any(block.index)
 
 
-@fault(MEASURED, conditional=True)
-def block_that_is_not_counted(right: Any) -> Any:
+@in_place_of(MEASURED, conditional=True)
+def block_that_is_not_counted(right: Any, block: Any, *more: Any) -> dict[str, Measure]:
     """One block's result is lost on its way."""
-
-    def measured(block: Any, *more: Any) -> dict[str, Measure]:
-        if not of_one(block):
-            return dict(right(block, *more))
-        ACTED.now()
-        return {}
-
-    return measured
+    if not of_one(block):
+        return dict(right(block, *more))
+    ACTED.now()
+    return {}
 
 
-@fault(MEASURED, conditional=True)
-def block_that_is_counted_twice(right: Any) -> Any:
+@in_place_of(MEASURED, conditional=True)
+def block_that_is_counted_twice(right: Any, block: Any, *more: Any) -> dict[str, Measure]:
     """One block's result is added twice."""
-
-    def measured(block: Any, *more: Any) -> dict[str, Measure]:
-        measures = dict(right(block, *more))
-        if not of_one(block):
-            return measures
-        ACTED.now()
-        return {n: Measure(op, 2 * v if op == "sum" else v) for n, (op, v) in measures.items()}
-
-    return measured
+    measures = dict(right(block, *more))
+    if not of_one(block):
+        return measures
+    ACTED.now()
+    return {n: Measure(op, 2 * v if op == "sum" else v) for n, (op, v) in measures.items()}
 
 
 def hash_of(right: Any, change: Callable[[Piece], Piece]) -> Any:
@@ -189,23 +161,19 @@ def state_of_other_cells(right: Any) -> Any:
     return stated(right, change)
 
 
-@fault(MEASURED, conditional=True)
-def hash_joined_by_the_largest(right: Any) -> Any:
+@in_place_of(MEASURED, conditional=True)
+def hash_joined_by_the_largest(right: Any, block: Any, *more: Any) -> dict[str, Measure]:
     """The state hash is the largest of the blocks' hashes, not their sum."""
-
-    def measured(block: Any, *more: Any) -> dict[str, Measure]:
-        measures = dict(right(block, *more))
-        if not of_one(block) and measures["words"].value.any():
-            ACTED.now()
-        return measures | {"words": Measure("max", measures["words"].value)}
-
-    return measured
+    measures = dict(right(block, *more))
+    if not of_one(block) and measures["words"].value.any():
+        ACTED.now()
+    return measures | {"words": Measure("max", measures["words"].value)}
 
 
-@fault("miniapps.workbench.run.record:digest")
-def hash_cut_short(right: Any) -> Any:
+@in_place_of("miniapps.workbench.run.record:digest")
+def hash_cut_short(right: Any, words: Any) -> Any:
     """The record has the lower half of the words of the state hash only."""
-    return lambda words: right(words & np.uint64(0xFFFFFFFF))
+    return right(words & np.uint64(0xFFFFFFFF))
 
 
 @fault(HASHED, conditional=True)
@@ -248,47 +216,35 @@ def hash_without_the_last(right: Any) -> Any:
     return hash_of(right, change)
 
 
-@fault(JOINED, conditional=True)
-def part_that_is_not_joined(right: Any) -> Any:
+@in_place_of(JOINED, conditional=True)
+def part_that_is_not_joined(right: Any, job: Any, parts: Any, *more: Any) -> Any:
     """The result of the last PE is missing."""
-
-    def joined(job: Any, parts: Any, *more: Any) -> Any:
-        if len(parts) > 1:
-            ACTED.now()
-            parts = [*parts[:-1], parts[0]]
-        return right(job, parts, *more)
-
-    return joined
+    if len(parts) > 1:
+        ACTED.now()
+        parts = [*parts[:-1], parts[0]]
+    return right(job, parts, *more)
 
 
 # Audits ------------------------------------------------------------------------------------------
 
 
-@fault("miniapps.drivers.audits:Auditor.is_planned", conditional=True)
-def audit_of_drawn_rounds_skipped(right: Any) -> Any:
+@in_place_of("miniapps.drivers.audits:Auditor.is_planned", conditional=True)
+def audit_of_drawn_rounds_skipped(right: Any, self: Any, step: int, count: int) -> bool:
     """The first and the last round are audited, the drawn ones are not."""
-
-    def is_planned(self: Any, step: int, count: int) -> bool:
-        planned = bool(right(self, step, count))
-        if planned and 0 < step < step + count < self.total:
-            ACTED.now()
-            return False
-        return planned
-
-    return is_planned
-
-
-@fault("miniapps.drivers.audits:Auditor.begin", conditional=True)
-def audit_of_one_block_skipped(right: Any) -> Any:
-    """One block contributes nothing to audits."""
-
-    def begin(self: Any, block: Any, *more: Any) -> Any:
-        if not of_one(block):
-            return right(self, block, *more)
+    planned = bool(right(self, step, count))
+    if planned and 0 < step < step + count < self.total:
         ACTED.now()
-        return None
+        return False
+    return planned
 
-    return begin
+
+@in_place_of("miniapps.drivers.audits:Auditor.begin", conditional=True)
+def audit_of_one_block_skipped(right: Any, self: Any, block: Any, *more: Any) -> Any:
+    """One block contributes nothing to audits."""
+    if not of_one(block):
+        return right(self, block, *more)
+    ACTED.now()
+    return None
 
 
 FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))
