@@ -207,13 +207,14 @@ class Lists:
         return self.device.to_device(np.arange(self.clusters, dtype=np.uint32))
 
     def __getstate__(self) -> dict[str, Any]:
-        """The attributes, ``neighbors`` without unused entries."""
+        """The attributes, ``neighbors`` without unused entries; ``all_clusters`` is made again."""
+        kept = {name: value for name, value in self.__dict__.items() if name != "all_clusters"}
         used = {"neighbors": slice(self.entries)}
         arrays = {
             name: self.device.leaving(getattr(self, name), used.get(name, slice(None)))
             for name in self.ON_DEVICE
         }
-        return self.__dict__ | arrays
+        return kept | arrays
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Put the arrays back on the device."""

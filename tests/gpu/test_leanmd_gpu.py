@@ -487,9 +487,10 @@ def test_lists_without_room() -> None:
         written = there.to_host(neighbors) != 12345
         assert not written[room:].any() and written[:room].all() == (there_is_room or room == 0)
         assert there.to_host(lists.starts).any() == there_is_room
+    assert lists.all_clusters.size == lists.clusters
     again = pickle.loads(pickle.dumps(lists))
     assert again.neighbors.size == lists.entries
-    for name in Lists.ON_DEVICE:
+    for name in (*Lists.ON_DEVICE, "all_clusters"):
         kept = there.to_host(getattr(lists, name))[: getattr(again, name).size]
         assert support.same_bits(there.to_host(getattr(again, name)), kept)
 
