@@ -178,6 +178,15 @@ def test_there_are_many_faults() -> None:
     assert len(found) >= LEAST
 
 
+def test_faults_that_are_not_listed_are_noticed(tmp_path, monkeypatch):
+    """Catches a file of faults without its list, of which none would be tried."""
+    (tmp_path / "unlisted_faults.py").write_text(BROKEN)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert faults.listed("no_such_faults") == ()
+    with pytest.raises(AttributeError, match="FAULTS"):
+        faults.listed("unlisted_faults")
+
+
 def test_every_fault_has_its_targets() -> None:
     """Catches a target that was renamed: the fault would end its run by another error."""
     unknown = []

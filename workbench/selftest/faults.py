@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 from collections.abc import Mapping
 from functools import cache
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from miniapps import apps
@@ -40,7 +40,8 @@ def module_of(app: str, device: str = "cpu") -> str:
 
 def listed(module: str) -> tuple[Fault, ...]:
     """The faults that a module lists; none if there is no such module."""
-    faults: tuple[Fault, ...] = _said_in(module, "FAULTS", ())
+    found = _module(module)
+    faults: tuple[Fault, ...] = found.FAULTS if found else ()
     return faults
 
 
@@ -71,15 +72,14 @@ def declared(app: str, name: str, device: str = "cpu") -> Mapping[str, Any]:
     ``HARMLESS``: the faults, by key, that do not change this app's result, each with the reason;
     ``UNSEEN``: those that only the reference sees, so only in small problems; and why.
     """
-    table: Mapping[str, Any] = _said_in(module_of(app, device), name, {})
+    found = _module(module_of(app, device))
+    table: Mapping[str, Any] = getattr(found, name, {}) if found else {}
     return table
 
 
-def _said_in(module: str, name: str, nothing: Any) -> Any:
-    """A name of a module, or nothing if there is no such name, or no such module."""
-    if importlib.util.find_spec(module) is None:
-        return nothing
-    return getattr(importlib.import_module(module), name, nothing)
+def _module(name: str) -> ModuleType | None:
+    """A module; None if there is no such one."""
+    return importlib.import_module(name) if importlib.util.find_spec(name) else None
 
 
 def key(fault: Fault) -> str:
