@@ -95,7 +95,7 @@ def test_reversed_region_is_empty(app: str, kernel: str) -> None:
     for axis in range(axes):
         region = [1, 5] * axes
         region[2 * axis], region[2 * axis + 1] = 4, 2
-        old, new = support.noise(SHAPES[app]), support.noise(SHAPES[app], 1)
+        old, new = support.noise(SHAPES[app], 1), support.noise(SHAPES[app], 2)
         before = new.copy()
         assert getattr(load(app), kernel)(old, new, *region) in (None, 0.0)
         assert support.same_bits(new, before)
