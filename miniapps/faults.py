@@ -177,7 +177,7 @@ def in_place_of(*targets: str, **options: Any) -> Callable[[Callable[..., Any]],
     def declare(wrong: Callable[..., Any]) -> Fault:
         @functools.wraps(wrong)
         def change(right: Any) -> Any:
-            return lambda *arguments, **options: wrong(right, *arguments, **options)
+            return lambda *given, **named: wrong(right, *given, **named)
 
         return fault(*targets, **options)(change)
 
