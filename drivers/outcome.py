@@ -154,6 +154,12 @@ def _taken(lists: Iterable[list[AuditedRound]]) -> Iterator[AuditedRound]:
             yield some.pop()
 
 
+def _transport(path: str, reason: str, parts: Sequence[Part]) -> dict[str, Any]:
+    """The path of messages, for the record."""
+    staged = sum(part.staged_bytes for part in parts)
+    return {"path": path, "reason": reason, "staged_bytes": staged}
+
+
 def measured(block: Any, checker: BaseAudit | None) -> dict[str, Measure]:
     """A finished block's measures, its part of the state hash as ``words``, and audits of that."""
     pieces = block.state()
@@ -180,7 +186,6 @@ def joined(
     ``unusual``: the same on the CPU, where they could not take the usual path.
     """
     path = unusual if job.device == "cpu" else transport
-    staged = sum(part.staged_bytes for part in parts)
     tables = {
         name: np.concatenate([part.tables[name] for part in parts]) for name in parts[0].tables
     }
@@ -221,7 +226,7 @@ def joined(
         stopped=end.wish,
         balancing=balancing_summary(rounds, syncs, compute),
         versions=versions,
-        transport=path and {"path": path[0], "reason": path[1], "staged_bytes": staged},
+        transport=None if path is None else _transport(*path, parts),
         gpu=OPENED.get(job.device).described(),
         audit=job.audit,
         audits=audit.joined(one for part in parts for one in part.audits),
