@@ -333,8 +333,8 @@ def deliver(spec: RunSpec, result: dict[str, Any], json_target: str | None) -> i
     print(json.dumps(result) if json_target == "-" else record.summary(result), flush=True)
     status = record.status_of(result)
     if status == STOPPED:
-        by, step = (result["stopped"][key] for key in ("by", "step"))
-        made = f"stopped by {by} after step {step} of {spec.warmup + spec.steps}"
+        end, steps = result["stopped"], spec.warmup + spec.steps
+        made = f"stopped by {end['by']} after step {end['step']} of {steps}"
         command = shlex.join(["miniapps", "resume", str(spec.checkpoint)])
         print(f"miniapps: {made}; continue: {command}", file=sys.stderr)
     return status
