@@ -209,32 +209,37 @@ def test_a_chare_migrates_with_one_buffer(options, wanted, environment, tmp_path
     assert len(lines) == 8 and {*lines} == {wanted}
 
 
-LIKE_CUPY = {
-    # Else memory that nobody has written is zeros, and reading it looks right.
-    "import cupy; print(cupy.empty(3, 'f8').max() > 1e300, cupy.zeros(2, 'i8').sum())": "True 0",
-    # No address for no element, and the stream.
-    "import cupy\nlook = lambda n: cupy.empty(n, 'f8').__cuda_array_interface__\n"
-    "print(look(0)['data'][0], look(3)['data'][0] > 0, look(3)['stream'])\n"
-    "stream = cupy.cuda.Stream()\n"
-    "with stream: print(look(3)['stream'] == stream.ptr, cupy.cuda.alloc(0).ptr)": (
-        "0 True 1 True 0"
+LIKE_CUPY = {  # programs, and what they print
+    "unwritten memory is not zero": (
+        "import cupy; print(cupy.empty(3, 'f8').max() > 1e300, cupy.zeros(2, 'i8').sum())",
+        "True 0",
     ),
-    # A pool poisons freed memory and hands it out again, else nothing is written by two owners.
-    "import cupy, numpy as np\nmemory = cupy.cuda.alloc(700)\nptr = memory.ptr\n"
-    "memory.bytes[:] = 0\ndel memory\nmemory = cupy.cuda.alloc(900)\n"
-    "print(memory.ptr == ptr, memory.bytes.min())\n"
-    "pinned = np.frombuffer(cupy.cuda.alloc_pinned_memory(64), np.uint8)[8:]\n"
-    "pinned[:] = 1\nplace = pinned.ctypes.data\ndel pinned\n"
-    "pinned = np.frombuffer(cupy.cuda.alloc_pinned_memory(64), np.uint8)[8:]\n"
-    "print(pinned.ctypes.data == place, pinned.min())": "True 127 True 127",
+    "no address for no element, and the stream": (
+        "import cupy\nlook = lambda n: cupy.empty(n, 'f8').__cuda_array_interface__\n"
+        "print(look(0)['data'][0], look(3)['data'][0] > 0, look(3)['stream'])\n"
+        "stream = cupy.cuda.Stream()\n"
+        "with stream: print(look(3)['stream'] == stream.ptr, cupy.cuda.alloc(0).ptr)",
+        "0 True 1 True 0",
+    ),
+    "freed memory is poisoned and handed out again": (
+        "import cupy, numpy as np\nmemory = cupy.cuda.alloc(700)\nptr = memory.ptr\n"
+        "memory.bytes[:] = 0\ndel memory\nmemory = cupy.cuda.alloc(900)\n"
+        "print(memory.ptr == ptr, memory.bytes.min())\n"
+        "pinned = np.frombuffer(cupy.cuda.alloc_pinned_memory(64), np.uint8)[8:]\n"
+        "pinned[:] = 1\nplace = pinned.ctypes.data\ndel pinned\n"
+        "pinned = np.frombuffer(cupy.cuda.alloc_pinned_memory(64), np.uint8)[8:]\n"
+        "print(pinned.ctypes.data == place, pinned.min())",
+        "True 127 True 127",
+    ),
 }
 
 
-@pytest.mark.parametrize("program", LIKE_CUPY, ids=["unwritten", "described", "freed"])
-def test_memory_is_as_that_of_cupy(program: str, environment: dict[str, str]) -> None:
+@pytest.mark.parametrize("what", LIKE_CUPY)
+def test_memory_is_as_that_of_cupy(what: str, environment: dict[str, str]) -> None:
     """Catches a stand-in with other memory or descriptions of it than CuPy, or that hides more."""
+    program, said = LIKE_CUPY[what]
     done = support.execute([support.BIN / "python", "-c", program], env=environment)
-    assert " ".join(done.stdout.split()) == LIKE_CUPY[program], done.stderr
+    assert " ".join(done.stdout.split()) == said, done.stderr
 
 
 # What NVIDIA's driver answers to wrong programs; its manual says so of each call.
