@@ -42,10 +42,10 @@ For scientists who use its results, and for reviewers. `make verification` write
 the results of the commands that it names; each section says how to make them again.
 
 Every run of an app gives the same bits under every driver, on every number of PEs and in every
-decomposition. So there is no tolerance behind which a mistake of a parallel program could hide:
-one other bit is a mistake. A run is valid only if its own checks hold, and only a valid run has
-times ([validation.md](validation.md)). This page is about the checks themselves: what they were
-shown to find."""
+decomposition. So runs are compared without a tolerance: one different bit is a mistake. A run is
+valid only if its own checks hold, and only a valid run reports times
+([validation.md](validation.md)). This page is about the checks themselves: what they were shown to
+find."""
 
 Rows = list[dict[str, Any]]
 
@@ -131,9 +131,9 @@ run becomes invalid or ends. {len({t["fault"] for t in every})} different mistak
 least one app and driver: wrong formulas, halos, messages, reductions, migrations, hashes,
 results, audits. A trial is one mistake in one app under one driver. `tiny` problems are
 compared with a second program, the reference. `small` and `large` are the presets of these
-names, with few steps: up to 134 million cells, 20 million particles or 256 000 atoms, where
-only echo has a reference. LeanMD by pairs takes long: it is left out at `large`, and at `small`
-some of its trials under charm were drawn at random. Simulated GPUs run `tiny` only.
+names, with few steps: up to 134 million cells, 20 million particles or 256 000 atoms. At these
+sizes only echo has a reference. LeanMD by pairs takes long: it is left out at `large`, and at
+`small` some of its trials under charm were drawn at random. Simulated GPUs run `tiny` only.
 [What is a fault](validation.md#do-the-checks-see-mistakes).""")
         + table(names, rows)
         + "\n"
@@ -206,11 +206,11 @@ def numbers(lines: Iterable[str]) -> str:
     said = f"Not caught: {', '.join(missed)}." if missed else "All are caught."
     return prose(f"""## Mistakes about numbers
 
-The checks of a run prove its bits; they cannot prove its seconds. So `miniapps selftest` also
-changes {len(newest)} single lines, one at a time, that decide a time, a unit, a statistic, a figure
-or an exported number. A run must notice it, as its times contradict each other or its record
-contradicts itself, or a test that the fault names, such as those under clocks that only known work
-moves ([timing.md](timing.md#second-witnesses)). {said}""") + table(
+The checks of a run concern its bits, not its times. So `miniapps selftest` also changes
+{len(newest)} single lines, one at a time, that decide a time, a unit, a statistic, a figure or an
+exported number. Each change must be detected, either by a run, whose times or record then
+contradict themselves ([timing.md](timing.md#second-witnesses)), or by a test that the fault names,
+such as one whose clock only advances by known work. {said}""") + table(
         ["file", "faults", "caught by a run", "caught by a test"], rows
     )
 
@@ -227,8 +227,8 @@ def orders() -> str:
         prose("""## Orders of messages
 
 `miniapps adversary` runs an app in many orders of messages, turns, reductions and migrations
-([adversary.md](adversary.md)). `python -m benchmarks.resilience.schedules` made these; one
-result means the same bits in all:""")
+([adversary.md](adversary.md)), here by `python -m benchmarks.resilience.schedules`. One result
+means that all orders gave the same bits:""")
         + table(names, rows)
         + "\n"
         + bugs()
@@ -239,12 +239,11 @@ def bugs() -> str:
     """How the mistakes of `ordering_bugs` were found, from the table that it writes."""
     found = re.findall(r"^\| [^|]+ \| (\d+) \| (\d+) \| (\d+) \| block", ORDERING.read_text(), re.M)
     schedules, _, needed = zip(*(map(int, row) for row in found), strict=True)
-    return prose(f"""So that this means something, {len(found)} programs have one ordering bug each:
-stale buffers, messages found without step or phase, state left behind in a migration, sums in
-the order of arrival. All {len(found)} are found, within {max(schedules)} schedules, reduced to
-at most
-{max(needed)} exceptions from the usual order, and located: block, step and message
-([table](adversary.md)).""")
+    return prose(f"""The search itself is tested by {len(found)} programs with one ordering bug each,
+such as stale buffers, messages found without step or phase, state left behind in a migration, or
+sums in the order of arrival. All {len(found)} are found, within {max(schedules)} schedules, reduced
+to at most {max(needed)} exceptions from the usual order, and located: block, step and message
+([table](adversary.md#does-it-find-mistakes)).""")
 
 
 def mutants() -> str:
@@ -258,14 +257,14 @@ def mutants() -> str:
     head = prose("""## Mutants
 
 A mutant is the program with one operator, comparison, constant or statement of a file changed
-([checks.md](checks.md#mutation)). One of a kernel or a block is killed by *checks* if a run fails
-or is not valid, by *results* if all runs are valid but one gives another result, and by *tests* if
-only a test fails. Those that survive were looked at, and explained if they cannot change a
-result. Counts are those of the day on which a file's mutants were tried: `python -m mutation.run
---stale` lists the files whose functions have changed since.""")
-    between = prose("""No state shows a wrong time, unit, statistic or figure. So a mutant of such a
-file is killed only if a test fails. Explained are also changes of the layout, such as the size of a
-margin.""")
+([checks.md](checks.md#mutation)). A mutant of a kernel or a block is killed by *checks* if a run
+fails or is not valid, by *results* if all runs are valid but one gives another result, and by
+*tests* if only a test fails. A mutant that survives is *explained* if it cannot change a result.
+Counts are those of the day on which a file's mutants were tried: `python -m mutation.run --stale`
+lists the files whose functions have changed since.""")
+    between = prose("""The next files compute times, units, statistics and figures, which no state
+shows. So their mutants are killed only by a test that fails. Changes of a figure's layout, such as
+the size of a margin, are explained, too.""")
     return f"{head}{physics}\n{between}{numbers}"
 
 
@@ -297,11 +296,10 @@ def kills() -> str:
                 rows.append([driver, signal, len(some), good, f"{longest:.1f} s"])
     return prose(f"""## Runs that are killed
 
-`python tests/kills.py` kills, stops, slows down and interrupts runs: the launcher, the launched
-processes, at the start, between steps, in a balancing, while output is written. A run is right
-if it ends within {found["limit_s"]:g} s, says why in one line, and leaves no process, file or
-shared memory; one that is only slowed down, for 2.5 s, must have the right result within the
-same time.""") + table(["driver", "signal", "runs", "right", "longest"], rows)
+`python tests/kills.py` sends signals to the launcher and to the launched processes of runs: at the
+start, between steps, while load is balanced, while output is written. A run is right if it ends
+within {found["limit_s"]:g} s, says why in one line, and leaves no process, file or shared memory. A
+run that is only slowed down, for 2.5 s, must end with the right result within the same time.""") + table(["driver", "signal", "runs", "right", "longest"], rows)
 
 
 def inputs() -> str:
@@ -314,8 +312,8 @@ def inputs() -> str:
 
 `python tests/fuzz/run.py` changes command lines and files at random and keeps those that reach
 new branches of the program ([what is a failure](checks.md#fuzzing)). Each must be accepted, or
-refused in one line, in 5 s of a core, without writing a file that it does not name. Reading may
-take 128 MiB of memory and the input's size times the factor.""") + table(["kind", *keys], rows)
+refused in one line, within 5 s of CPU time, without writing a file that it does not name. Reading
+may take 128 MiB of memory plus the input's size times the factor.""") + table(["kind", *keys], rows)
 
 
 def flips() -> str:
@@ -328,15 +326,17 @@ def flips() -> str:
     ]
     return prose("""## Errors of the machine
 
-Checks are made for mistakes in programs. None is sure to find a bit that flips in a memory
-without error correction: the last bits of one of a million cells cannot be distinguished from
-right ones without computing all of it again. `python -m benchmarks.resilience.flips` flips one
-random bit of a block's state between two rounds, in 25 runs of each app. Only the matrices of
-transpose and the grids of amr have exact values, all of which their checks compare. A hash of
-each block at the end of a round, compared at the start of the next one, would find all of these,
-though none within a round. It would take the share of a run in the last column, even if it were
-no more than reading the memory; checks may take 1 %, so there is none. To be sure of a result,
-make the run twice: two runs, in whatever decomposition, must have the same state hash.""") + table(
+Checks are made for mistakes in programs. In memory without error correction a bit may flip, which
+no check is sure to find: only computing everything again shows that the last bit of one of a
+million cells is wrong. `python -m benchmarks.resilience.flips` flips one random bit of a block's
+state between two rounds, in 25 runs of each app. All flips that have an effect are found only in
+the matrices of transpose and the grids of amr, whose checks compare every value with an exact one.
+
+A hash of each block at the end of a round, compared at the start of the next one, would find all of
+these flips, though none within a round. Even if hashing took no longer than reading the memory, it
+would take the share of a run in the last column; checks may take 1 %, so there is no such hash. To
+be sure of a result, make the run twice: two runs, in whatever decomposition, must have the same
+state hash.""") + table(
         ["app", *kinds, "a hash of all blocks"], rows
     )
 
