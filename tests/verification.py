@@ -239,11 +239,11 @@ def bugs() -> str:
     """How the mistakes of `ordering_bugs` were found, from the table that it writes."""
     found = re.findall(r"^\| [^|]+ \| (\d+) \| (\d+) \| (\d+) \| block", ORDERING.read_text(), re.M)
     schedules, _, needed = zip(*(map(int, row) for row in found), strict=True)
-    return prose(f"""The search itself is tested by {len(found)} programs with one ordering bug each,
-such as stale buffers, messages found without step or phase, state left behind in a migration, or
-sums in the order of arrival. All {len(found)} are found, within {max(schedules)} schedules, reduced
-to at most {max(needed)} exceptions from the usual order, and located: block, step and message
-([table](adversary.md#does-it-find-mistakes)).""")
+    return prose(f"""The search itself is tested by {len(found)} programs with one ordering bug
+each, such as stale buffers, messages found without step or phase, state left behind in a migration,
+or sums in the order of arrival. All {len(found)} are found, within {max(schedules)} schedules,
+reduced to at most {max(needed)} exceptions from the usual order, and located: block, step and
+message ([table](adversary.md#does-it-find-mistakes)).""")
 
 
 def mutants() -> str:
@@ -299,7 +299,8 @@ def kills() -> str:
 `python tests/kills.py` sends signals to the launcher and to the launched processes of runs: at the
 start, between steps, while load is balanced, while output is written. A run is right if it ends
 within {found["limit_s"]:g} s, says why in one line, and leaves no process, file or shared memory. A
-run that is only slowed down, for 2.5 s, must end with the right result within the same time.""") + table(["driver", "signal", "runs", "right", "longest"], rows)
+run that is only slowed down, for 2.5 s, must end with the right result within the
+same time.""") + table(["driver", "signal", "runs", "right", "longest"], rows)
 
 
 def inputs() -> str:
@@ -313,7 +314,8 @@ def inputs() -> str:
 `python tests/fuzz/run.py` changes command lines and files at random and keeps those that reach
 new branches of the program ([what is a failure](checks.md#fuzzing)). Each must be accepted, or
 refused in one line, within 5 s of CPU time, without writing a file that it does not name. Reading
-may take 128 MiB of memory plus the input's size times the factor.""") + table(["kind", *keys], rows)
+may take 128 MiB of memory plus the input's size times the
+factor.""") + table(["kind", *keys], rows)
 
 
 def flips() -> str:
@@ -336,9 +338,7 @@ A hash of each block at the end of a round, compared at the start of the next on
 these flips, though none within a round. Even if hashing took no longer than reading the memory, it
 would take the share of a run in the last column; checks may take 1 %, so there is no such hash. To
 be sure of a result, make the run twice: two runs, in whatever decomposition, must have the same
-state hash.""") + table(
-        ["app", *kinds, "a hash of all blocks"], rows
-    )
+state hash.""") + table(["app", *kinds, "a hash of all blocks"], rows)
 
 
 def branches() -> str:
