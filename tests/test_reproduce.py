@@ -189,7 +189,7 @@ published = "PEs.0"
     ],
 )
 def test_a_wrong_paper_is_one_line(old: str, new: str, line: str, tmp_path: Path) -> None:
-    """Catches a mistake in a file that shows as a claim that cannot be told, or as a traceback."""
+    """Catches a mistake in a file that shows as an undecided claim, or as a traceback."""
     (tmp_path / "papers").mkdir()
     (tmp_path / "published").symlink_to(ROOT / "studies/published")
     path = tmp_path / "papers/paper.toml"
@@ -297,7 +297,7 @@ def test_more_pes_than_cores_tell_nothing() -> None:
     assert (found.word, found.values) == (OPEN, None) and "more PEs than cores" in found.said
     once = {name: line(name, {8: [1.0 + (name == "slow")]}) for name in ("fast", "slow")}
     found = predicates.outcome(claim_of(published=2.0), once)
-    assert found.said == "cannot be told here: one trial has no interval"
+    assert found.said == "undecided: one trial has no interval"
 
 
 @pytest.mark.parametrize(("busy", "word"), [(1, HOLDS), (2, HOLDS), (3, OPEN)])
@@ -568,7 +568,7 @@ def test_a_figure_is_measured_drawn_and_told(canned: Path, capsys: Any, monkeypa
     assert main(["reproduce", "espm2-fig7", "--quick", "--folder", "made"]) == VALID
     assert Path("made/quick/espm2-fig7-pic_hopping.jsonl").read_text() == before
     changes = tables.changes_table([found])
-    assert changes.rows[0][-1] == "other numbers; it holds of either"
+    assert changes.rows[0][-1] == "different numbers; holds for both"
     assert main([*"reproduce espm2-fig7 --folder elsewhere --campaign".split(),
                  "made/quick/espm2-fig7.jsonl"]) == VALID  # fmt: skip
     assert "2.000 [2.000, 2.000]" in said(capsys)
@@ -657,10 +657,10 @@ def test_messages_are_told_by_the_same_rule(canned: Path, monkeypatch: Any, caps
     rows = [row for row in page.splitlines() if row.startswith("| ")]
     told = {row.split(" | ")[0][2:]: row.split(" | ")[-1][:-2] for row in rows}
     assert told["twelve more"] == "does not hold" and told["three times"] == "holds"
-    assert told["on a GPU"] == "cannot be told here: no GPU"
+    assert told["on a GPU"] == "undecided: no GPU"
     assert "measured on 2" in told["on many"]
     html = Path("made.html").read_text()
-    assert "three times" in html and "<svg" in html and "cannot be told here: no GPU" in html
+    assert "three times" in html and "<svg" in html and "undecided: no GPU" in html
     assert main(["reproduce", "--report", "--quick", "--folder", "made"]) == VALID
     assert Path("made.md").read_text() == page
 
@@ -853,7 +853,7 @@ def test_the_ideal_gain_falls_when_particles_move() -> None:
 def test_whether_counts_refute_a_gain() -> None:
     """Catches an answer that does not depend on the counts."""
     said = ideal.conclusion([(2.5, 4.0, 3.0), (2.0, 5.0, 4.5)])
-    assert "gains 3.00 to 4.50, 10% to 25% less than as published: counts do not refute" in said
+    assert "gain is 3.00 to 4.50, 10% to 25% less than as published: counts do not refute" in said
     assert "counts refute the published gain on 1 of 2 numbers" in ideal.conclusion(
         [(3.1, 4.0, 3.0), (2.0, 5.0, 4.5)]
     )

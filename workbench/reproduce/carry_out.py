@@ -55,7 +55,7 @@ def _drivers(figure: Figure) -> list[str]:
 
 
 def untold(figure: Figure, claim: Claim) -> str | None:
-    """Why a claim cannot be told on this machine, whatever is measured; None if it may be."""
+    """Why a claim is undecided on this machine, whatever is measured; None if it may be."""
     if claim.reason is not None:
         return claim.reason
     cores = environment.cores()

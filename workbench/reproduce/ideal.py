@@ -45,12 +45,12 @@ def gains_table(figure: Figure) -> Table:
     found = list(_gains(figure))
     rows = tuple((str(pes), *(f"{value:.2f}" for value in gains)) for pes, gains in found)
     notes = (
-        "ideal gain: the most particles of a PE over the mean, of the published problem, averaged "
-        "over its steps, on grids of PEs of least surface; computed, not measured; of a perfect "
-        "balancer without cost",
+        "ideal gain: that of a perfect balancer without cost, which is the largest number of "
+        "particles on a PE over the mean, averaged over the steps; computed for the published "
+        "problem on PE grids of minimal surface, not measured",
         conclusion([gains for _, gains in found]),
     )
-    return Table("Fig. 7: does the gain stand when particles move?", columns, rows, notes)
+    return Table("Fig. 7: does the gain remain when particles move?", columns, rows, notes)
 
 
 def conclusion(gains: Sequence[Gains]) -> str:
@@ -61,12 +61,12 @@ def conclusion(gains: Sequence[Gains]) -> str:
     told = (
         f"refute the published gain on {beyond} of {len(gains)} numbers of PEs"
         if beyond
-        else "do not refute the published gain, which is less everywhere"
+        else "do not refute the published gain, which is smaller on every number of PEs"
     )
     return (
-        f"when particles move, a perfect balancer gains {min(moving):.2f} to {max(moving):.2f}, "
+        f"when particles move, the ideal gain is {min(moving):.2f} to {max(moving):.2f}, "
         f"{min(lost):.0%} to {max(lost):.0%} less than as published: counts {told}; only runs on "
-        "as many PEs can confirm it"
+        "that many PEs can confirm it"
     )
 
 

@@ -63,8 +63,8 @@ class Claim:
 
     ``of``, ``to``: lines of the study; ``take``: a key of `TAKES`; ``at``: bytes or PEs; ``each``:
     whether it must hold at each of them, rather than for their mean; ``published``: numbers, a
-    text, or None; ``rule``: of `RULES`; ``needs_pes``: with fewer it cannot be told; ``reason``:
-    why it never can be told here even if something is measured, None if it can; ``both``: whether
+    text, or None; ``rule``: of `RULES`; ``needs_pes``: with fewer it is undecided; ``reason``:
+    why it is always undecided even if something is measured, None if it can; ``both``: whether
     it is also told of the models.
     """
 
@@ -185,7 +185,7 @@ def _claim(table: Mapping[str, Any], data: Mapping[str, Any]) -> Claim:
     require(claim.take in TAKES, "take", claim.take, f"one of {', '.join(TAKES)}")
     require(claim.rule in RULES, "rule", claim.rule, f"one of {', '.join(RULES)}")
     told = "of" in table or "reason" in table
-    require(told, "claims", claim.what, "must name of, or the reason why it cannot be told")
+    require(told, "claims", claim.what, "must name of, or the reason why it is undecided")
     alone = claim.take in (RATIO, DIFFERENCE) and "of" in table and "to" not in table
     require(not alone, "claims", claim.what, "must name to, with which it compares")
     tolerant = "tolerance" in table

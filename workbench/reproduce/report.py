@@ -36,7 +36,7 @@ HEAD = f"""For readers who want to know which published results about parallel P
 their own machine, and which do not. The command above runs one study in about 5 minutes (with
 `--quick` in about one), and draws the published and the measured points. For each claim it prints
 the published value, the measured one with its 99 % interval, and whether the claim *{HOLDS}*,
-*{FAILS}* or *{OPEN}*. `miniapps reproduce --list` names all figures and claims of five
+*{FAILS}* or is *{OPEN}*. `miniapps reproduce --list` names all figures and claims of five
 publications, and what this machine lacks to measure some of them. `miniapps reproduce --all
 --quick` writes this page; no number in it is written by hand.
 [studies.md](studies.md#published-claims) describes the command and the files of claims.
@@ -44,14 +44,14 @@ publications, and what this machine lacks to measure some of them. `miniapps rep
 The publications: ESPM2 2021 (Fink et al., a comparison of Charm4Py and mpi4py), CharmPy (Galvez
 et al., CLUSTER 2018), OMB-Py (Alnaasan et al., 2021), the documentation of Charm4Py, and pPython
 (Byun et al., 2023). Processors and MPI differ from the published ones, so most comparisons are of
-ratios. A claim that needs more than the cores of this machine stays open. Problems are smaller than
+ratios. A claim that needs more cores than this machine has is undecided. Problems are smaller than
 the published ones unless `--full` is given; each figure says how."""
-CHANGES = """Some of the public programs were wrong. A model of each, which is our program with
-that mistake, runs beside the right program in the same study. Its validation fails, as it must:
-its records say `valid: false, as published`. The models are in `workbench/reproduce/as_published`,
-where only `miniapps reproduce` finds them. A model shows the effect of the mistake alone, with the
-speed of our kernels, not of the public ones. Its times include what it needs to make the mistake:
-`pic_hopping` stores the velocities of the step before."""
+CHANGES = """The code behind some publications has a bug. For each bug there is a model: our program
+with that bug, which runs beside the correct program in the same study. The model's validation must
+fail, and its records say `valid: false, as published`. The models are in
+`workbench/reproduce/as_published`, where only `miniapps reproduce` finds them. A model shows the
+effect of the bug alone, with the speed of our kernels, not of the published ones. Its times include
+what it needs to have the bug: `pic_hopping` stores the velocities of the previous step."""
 
 
 def prose(text: str) -> str:

@@ -42,12 +42,12 @@ def _figure_row(figure: Figure) -> tuple[str, ...]:
 
 def _claim_row(figure: Figure, claim: Claim) -> tuple[str, ...]:
     reason = untold(figure, claim)
-    here = "can be told" if reason is None else f"cannot be told: {reason}"
+    here = "can be decided" if reason is None else f"undecided: {reason}"
     return figure.name, claim.what, published_cell(claim, claim.published), here
 
 
 def summary_table(found: Sequence[Found]) -> Table:
-    """For each figure the number of claims that hold, do not hold, and cannot be told."""
+    """For each figure the number of claims that hold, do not hold, and are undecided."""
     rows = []
     for one in found:
         words = [outcome.word for outcome in one.outcomes if outcome.model is None]
@@ -122,12 +122,12 @@ def change(published: Outcome, corrected: Outcome) -> str:
         return "not measured"
     pairs = zip(published.values.values(), corrected.values.values(), strict=False)
     differs = any(apart(*pair) for pair in pairs)
-    numbers = "other numbers" if differs else "no significant change of the numbers"
+    numbers = "different numbers" if differs else "no significant difference"
     if published.word == corrected.word == OPEN:
-        return f"{numbers}; {OPEN} of either"
+        return f"{numbers}; {OPEN} for both"
     if published.word == corrected.word:
-        return f"{numbers}; it {corrected.word} of either"
-    return f"{numbers}; as published it {published.word}, as corrected it {corrected.word}"
+        return f"{numbers}; {corrected.word} for both"
+    return f"{numbers}; as published: {published.word}; as corrected: {corrected.word}"
 
 
 def apart(one: Interval, other: Interval) -> bool:
