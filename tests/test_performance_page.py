@@ -47,7 +47,7 @@ def test_what_a_validation_says() -> None:
     late = {"memcheck_pic": check.NO_TIME, "memcheck_cg": check.CUT_OFF, "pic_mpi": check.NO_TIME}
     said = " ".join(section.checked(validated(**failed, **late)).split())
     assert "The 0 tests and 1 runs that failed" in said and "no GPU has run it since" in said
-    assert said.endswith("open for lack of time: 2 of memcheck and 1 of runs.")
+    assert said.endswith("Not run, for lack of time: 2 of memcheck and 1 of runs.")
     said = " ".join(section.checked(validated(tests="status 1: x")).split())
     assert said.endswith("had no error. Failed: tests (status 1: x).")
 
@@ -56,7 +56,7 @@ def test_a_validation_that_has_only_begun() -> None:
     """Catches a page that cannot be made before all was tried."""
     begun = check.document({"device": {"name": "A GPU"}}, check.Findings(), False)
     said = section.checked(begun)
-    assert "nothing has passed." in said and said.endswith("was not made to its end.\n")
+    assert "nothing has passed." in said and said.endswith("did not run to its end.\n")
 
 
 @pytest.mark.parametrize("lost", ["sizes", "blocks"])

@@ -82,15 +82,15 @@ def wrong(failures: Iterable[str], tests: int) -> Iterator[str]:
     explained = {*late, *forked, *(["tests"] if forked else [])}
     if forked:
         yield f"""The {tests} tests and {len(forked)} runs that failed have one cause: charm with
-two PEs opened CUDA before its runtime forked. That is mended; no GPU has run it since."""
+two PEs opened CUDA before its runtime forked. That is fixed, but no GPU has run it since."""
     if failed := [f"{name} ({why})" for name, _, why in parts if name not in explained]:
         yield f"Failed: {'; '.join(failed)}."
     if late:
         kinds = Counter(name.split()[0] if name.split()[0] in TOOLS else "runs" for name in late)
         numbers = listed(f"{count} of {kind}" for kind, count in kinds.items())
-        yield f"Steps that are open for lack of time: {numbers}."
+        yield f"Not run, for lack of time: {numbers}."
     if UNFINISHED in failures:
-        yield "The check was not made to its end."
+        yield "The check did not run to its end."
 
 
 def listed(words: Iterable[str]) -> str:
@@ -137,8 +137,8 @@ one GPU, {lost:.0%} of the rate was lost** at revision {first["revision"]}: eigh
 process took {took:.0f} us per block and step, of which the GPU needs {needed:.0f}, so it waited for
 the host. [gpu-kernels.md](../gpu-kernels.md#what-a-step-costs-the-host) says what has changed
 since.""")
-    single = filled("""Single runs of that revision, all with the CPU's bits. Under charm with
-several PEs the test for a GPU had been left out by hand, as it made such runs fail.""")
+    single = filled("""Single runs of that revision, all with the CPU's bits. For charm with
+several PEs the test for a GPU was disabled by hand, because it made such runs fail.""")
     made = table(["run", "10^9 points or particles/s"], runs)
     return f"{said}\n{table(columns, rows)}\n{single}\n{made}"
 
