@@ -39,8 +39,8 @@ HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
 FACTOR = 2  # by which an effect on another machine may differ
 NEUTRAL = (RATIO, GROWTH, EFFICIENCY)  # takes without a difference at 1
 RULE = f"""A claim *{HOLDS}* if the measured 99 % interval is inside the range of values that agree
-with the published one, and *{FAILS}* if it is outside. A claim is *{OPEN}* if the interval is partly
-inside, if no number is published, if this machine lacks what the claim is about, or if other
+with the published one, and *{FAILS}* if it is outside. A claim is *{OPEN}* if the interval is
+partly inside, if no number is published, if this machine lacks what the claim is about, or if other
 programs took more than {DISTURBED:.0%} of a PE's time in most of the runs. The range depends on the
 kind of claim. For an effect (such as "2.6 times as fast") it is half to {FACTOR} times the
 published effect, because processors differ; the effect of a ratio is its distance from 1. For "no
