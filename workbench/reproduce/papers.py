@@ -64,7 +64,7 @@ class Claim:
     ``of``, ``to``: lines of the study; ``take``: a key of `TAKES`; ``at``: bytes or PEs; ``each``:
     whether it must hold at each of them, rather than for their mean; ``published``: numbers, a
     text, or None; ``rule``: of `RULES`; ``needs_pes``: with fewer it is undecided; ``reason``:
-    why it is always undecided even if something is measured, None if it can; ``both``: whether
+    why it is undecided even if something is measured, or None; ``both``: whether
     it is also told of the models.
     """
 
