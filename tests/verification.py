@@ -209,8 +209,8 @@ def numbers(lines: Iterable[str]) -> str:
 The checks of a run concern its bits, not its times. So `miniapps selftest` also changes
 {len(newest)} single lines, one at a time, that decide a time, a unit, a statistic, a figure or an
 exported number. Each change must be detected, either by a run, whose times or record then
-contradict themselves ([timing.md](timing.md#independent-clocks)), or by a test that the fault names,
-such as one whose clock only advances by known work. {said}""") + table(
+contradict themselves ([timing.md](timing.md#independent-clocks)), or by a test that the fault
+names, such as one whose clock only advances by known work. {said}""") + table(
         ["file", "faults", "caught by a run", "caught by a test"], rows
     )
 
