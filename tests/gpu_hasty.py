@@ -28,19 +28,24 @@ def is_second() -> bool:
     return launcher is not None and launcher.rank == 1
 
 
+def copy_late() -> None:
+    """Let rank or PE 1 copy messages late."""
+    fetched = Loan.fetched
+
+    def late(self: Loan, *what: Any) -> Any:
+        if is_second():
+            sleep(LATE_S)
+        return fetched(self, *what)
+
+    Loan.fetched = late  # type: ignore[method-assign]
+
+
 class Slow(Stub):
     """Rank or PE 1 copies late, which changes nothing."""
 
     def __init__(self) -> None:
         super().__init__()
-        fetched = Loan.fetched
-
-        def late(self: Loan, *what: Any) -> Any:
-            if is_second():
-                sleep(LATE_S)
-            return fetched(self, *what)
-
-        Loan.fetched = late  # type: ignore[method-assign]
+        copy_late()
 
 
 class Hasty(Slow):
@@ -63,12 +68,16 @@ def hasty(lend: Any) -> Any:
 
 
 class Forgetful(races.Checked):
-    """PEs do not keep messages that they lend; the checker poisons what nobody keeps."""
+    """PEs do not keep messages that they lend; the checker poisons what nobody keeps.
+
+    PE 1 copies late: on a busy machine all copies may come before the poison.
+    """
 
     moves = False  # whether they are those with the arrays of blocks that migrate
 
     def __init__(self) -> None:
         super().__init__()
+        copy_late()
         lend, moves = Ledger.lend, self.moves
 
         def forgotten(self: Ledger, message: Any) -> bytes | None:
