@@ -84,28 +84,24 @@ class GridProblem(SizedProblem):
         """Two arrays of all cells."""
         return 2.0 * math.prod(self.size) * np.dtype(self.dtype).itemsize
 
-    def largest_tile(self) -> int:
-        """The largest number of sweeps per exchange that the other parameters allow."""
-        return 1 << 30
+    def tile_limit(self) -> tuple[int, str]:
+        """The largest number of sweeps per exchange that the other parameters allow, and why."""
+        return 1 << 30, ""
 
     def prepared(self, layout: Layout, device: str, measure: bool = False) -> Self:
         """The problem with sweeps per exchange determined; halos come from adjacent blocks only.
 
         On a GPU they are not measured: that would open it before the run does.
         """
-        limit = min(self.largest_tile(), layout.thinnest())
+        limit, why = min((layout.thinnest(), "cells of the thinnest block"), self.tile_limit())
         if self.time_tile == "auto":
             tile = min(tiling.UNTUNED, limit)
             if measure and device == "cpu" and limit > 1:
                 grow = [n > 1 or wraps for n, wraps in zip(layout.grid, self.periodic, strict=True)]
                 tile = tiling.best_tile(self.app, layout.block_shape(), grow, limit, self.dtype)
             return dataclasses.replace(self, time_tile=tile)
-        require(
-            int(self.time_tile) <= limit,
-            "--time-tile",
-            self.time_tile,
-            f"must be at most {limit} here (cells of the thinnest block, and checks in between)",
-        )
+        allowed = f"must be at most {limit} here ({why})"
+        require(int(self.time_tile) <= limit, "--time-tile", self.time_tile, allowed)
         return self
 
 

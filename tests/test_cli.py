@@ -62,7 +62,7 @@ BAD_PROBLEMS = [
     ("stencil3d --imbalance-mode work", "--imbalance-mode work", "needs --imbalance paper"),
     ("stencil3d --imbalance mine", "--imbalance", "paper"),
     ("stencil3d --imbalance-mode sleep", "--imbalance-mode", "work"),
-    ("stencil3d --imbalance paper --time-tile 2", "--time-tile 2", "at most 1"),
+    ("stencil3d --imbalance paper --time-tile 2", "--time-tile 2", "at most 1 here (--imbalance"),
     ("echo --bytes 63", "--bytes 63", "multiple of 8"),
     ("echo --bytes 56", "--bytes 56", "64 or more"),
     ("jacobi2d --steps 0", "--steps 0", "1 or more"),

@@ -85,9 +85,9 @@ class JacobiProblem(GridProblem):
         """When to check a tolerance that there is not."""
         return {} if self.tolerance else {"check_every": "needs --tolerance"}
 
-    def largest_tile(self) -> int:
+    def tile_limit(self) -> tuple[int, str]:
         """With a tolerance, at most the number of sweeps between two checks of it."""
-        return self.check_every if self.tolerance else super().largest_tile()
+        return (self.check_every, "--check-every") if self.tolerance else super().tile_limit()
 
     def may_finish(self, step: int) -> bool:
         """Where the tolerance is checked."""

@@ -76,9 +76,10 @@ class StencilProblem(GridProblem):
         "--imbalance-scale", 1.0, Number(zero=True), "multiplies the extra load"
     )
 
-    def largest_tile(self) -> int:
+    def tile_limit(self) -> tuple[int, str]:
         """1 with the synthetic load, because that follows every sweep."""
-        return 1 if self.imbalance == "paper" else super().largest_tile()
+        every = 1, "--imbalance adds its load after every sweep"
+        return every if self.imbalance == "paper" else super().tile_limit()
 
     def void(self) -> dict[str, str]:
         """The options of a load that there is not."""

@@ -111,7 +111,8 @@ def _require_harmless(path: Path, words: list[str], given: set[str]) -> None:
     for word in words:
         option, _, value = word.partition("=")
         mine = ALLOW in given or (option in given and option != "--sbatch")  # which are added
-        allowed = f"{path} says what to start: give {ALLOW} if you trust it, or --launcher yourself"
+        mend = ALLOW if option == "--sbatch" else f"{option} yourself, or {ALLOW}"
+        allowed = f"{path} says what to start: give {mend} if you trust it"
         require(mine or option not in PROGRAMS, option, value, allowed)
         inside = not Path(value).is_absolute() and ".." not in Path(value).parts
         allowed = f"{path} names a place outside this folder: give {option} yourself"
