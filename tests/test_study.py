@@ -422,6 +422,7 @@ def test_a_file_alone_starts_no_program_and_writes_nowhere_else(tmp_path, text, 
     file.write_text(f'kind = "strong"\napp = "echo"\n{text}\n')
     line = refused("study", file, *["--quick"] * ("quick" in text), "--dry-run")
     assert str(file) in line
+    assert "--sbatch yourself" not in line  # an option given beside it is added
 
 
 def test_a_launcher_is_the_users(tmp_path):
