@@ -39,6 +39,16 @@ def lane(lanes: np.ndarray, number: int) -> Any:
     return lanes[number]
 
 
+def total(lanes: np.ndarray) -> Any:
+    """The sum of integers."""
+    return lanes.sum()
+
+
+def any_bits(lanes: np.ndarray) -> Any:
+    """The bits that any lane has."""
+    return np.bitwise_or.reduce(lanes)
+
+
 def numbers() -> np.ndarray:
     """The numbers of the lanes."""
     return np.arange(WIDTH)
@@ -58,7 +68,7 @@ def line(array: np.ndarray, index: Any) -> np.ndarray:
 
 def broadcast_line(number: Any) -> np.ndarray:
     """A line of one number."""
-    return np.full(64 // number.itemsize, number)
+    return np.full(64 // np.asarray(number).itemsize, number)
 
 
 def shift_left(before: np.ndarray, here: np.ndarray) -> np.ndarray:

@@ -41,6 +41,7 @@ LINE_OF = {
     types.float64: Lanes(types.float64, 8),
     types.float32: Lanes(types.float32, 16),
     types.int32: Lanes(types.int32, 16),
+    types.int64: Lanes(types.int64, 8),
 }
 ELEMENT = {
     types.float64: ir.DoubleType(),
@@ -84,8 +85,30 @@ for kind in (LINE_OF[types.float64], LINE_OF[types.float32]):
     operation(operator.add, kind, kind, ir.IRBuilder.fadd)
     operation(operator.sub, kind, kind, ir.IRBuilder.fsub)
     operation(operator.mul, kind, kind, ir.IRBuilder.fmul)
-operation(operator.add, INTS, INTS, ir.IRBuilder.add)
+for kind in (INTS, LINE_OF[types.int64]):
+    operation(operator.add, kind, kind, ir.IRBuilder.add)
+operation(operator.sub, kind, kind, ir.IRBuilder.sub)
+operation(operator.or_, kind, kind, ir.IRBuilder.or_)
 operation(operator.ne, INTS, MASK, lambda builder, a, b: builder.icmp_signed("!=", a, b))
+
+
+def negation(operand: Lanes) -> None:
+    """Define Python's unary minus for Lanes of floats."""
+
+    def negative(_: Any, a: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.fneg(*arguments)
+
+        return operand(a), generate
+
+    apply: Any = intrinsic(negative)
+
+    @overload(operator.neg, inline="always")
+    def choose(a):  # as in `operation`
+        return (lambda a: apply(a)) if a == operand else None
+
+
+negation(LINE_OF[types.float64])
 
 
 def pointer(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
@@ -210,7 +233,8 @@ def _where(_: Any, mask: Any, a: Any, b: Any) -> Any:
 @intrinsic
 def _bits(_: Any, floats: Any) -> Any:
     """Return the bits of floats as integers; a scalar or lanes."""
-    integers = INTS if floats is FLOATS else types.int64
+    lanes = isinstance(floats, Lanes)
+    integers = Lanes(types.int64, floats.width) if lanes else types.int64
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(integers))
@@ -226,6 +250,24 @@ def _lane(_: Any, lanes: Any, number: Any) -> Any:
         return builder.extract_element(arguments[0], builder.trunc(arguments[1], INT32))
 
     return lanes.element(lanes, number), generate
+
+
+def _joined(name: str) -> Any:
+    """Return a function that joins all lanes of integers by LLVM's reduction of that name."""
+
+    def joined(_: Any, lanes: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind = arguments[0].type
+            function = cgutils.get_or_insert_function(
+                builder.module,
+                ir.FunctionType(kind.element, [kind]),
+                f"llvm.vector.reduce.{name}.v{lanes.width}i64",
+            )
+            return builder.call(function, arguments)
+
+        return lanes.element(lanes), generate
+
+    return intrinsic(joined)
 
 
 @intrinsic
@@ -253,3 +295,5 @@ where: Any = _where
 bits: Any = _bits
 lane: Any = _lane
 numbers: Any = _numbers
+total: Any = _joined("add")
+any_bits: Any = _joined("or")

@@ -9,8 +9,9 @@ cache line is read before it is written to, unless it has been read already:
     advance_pipelined 104: x, r, p, s, w and z read and written, and q
 
 so an iteration without preconditioner moves 96, where one that computes the two dot products and
-the two updates apart would move 120. Dot products are taken while a row is in cache: rows are
-copied, 2048 points at a time, to where `kernels.exact_sum` adds them.
+the two updates apart would move 120. Dot products are added in the same loops, by the formulas of
+`kernels.exact_sum`, whose additions take place while lines come from memory. 2048 points at a time;
+if some products are too large or too small for these formulas, the rows are copied and added anew.
 
 Strips of rows are so low that three planes of one stay in L2, and the operator prefetches the lines
 that come from memory, as in `kernels.stencil3d.cpu`. It reads whole cache lines, also such that end
@@ -20,25 +21,37 @@ beyond a row of points. The sums across the planes of a row are for three rows: 
 from typing import Any
 
 import numpy as np
-from numba import float64, int64, types, uint64, void
+from numba import float64, int64, uint64, void
 
 from miniapps.devices.backend import Array
 from miniapps.devices.cpu.compiler import DISTINCT, njit
 from miniapps.devices.cpu.prefetch import prefetch
 from miniapps.devices.cpu.vectors import (
+    any_bits,
     broadcast_line,
+    lane,
     line,
     line_width,
     shift_left,
     shift_right,
     store,
+    total,
 )
-from miniapps.kernels.exact_sum.cpu import CHUNK, add_products, carry
+from miniapps.kernels.exact_sum.cpu import (
+    CHUNK,
+    FOUND,
+    LIMITS,
+    add_any_products,
+    add_found,
+    carry,
+    limits_of,
+    too_far,
+    with_product,
+)
 
 GRID, ROW, WORDS = float64[:, :, ::1], float64[::1], int64[::1]
 REGION = (int64,) * 6
 ROWS = (ROW, ROW, *(uint64,) * 4)  # u and v, the first point, points of a row, plane and row
-STATE = types.UniTuple(int64, 2)
 IN_STRIP = 16384  # points of a plane
 AHEAD = 512  # points from one that is computed to what is prefetched for later ones
 LINE = 8  # points of a cache line
@@ -48,16 +61,6 @@ FREE: dict[str, Any] = OPTIONS | DISTINCT  # of arrays that a function only read
 
 
 # Rows ---------------------------------------------------------------------------------------------
-
-
-@njit(**OPTIONS)
-def _arrays_of_rows():
-    """Arrays for the sums of two rows, and for the copies of `CHUNK` points of u and of v.
-
-    Whole cache lines are written to them, also where a row ends within one.
-    """
-    some_u, some_v = np.empty(CHUNK + LINE), np.empty(CHUNK + LINE)
-    return np.empty(2 * FOR_SUMS), some_u[:CHUNK], some_v[:CHUNK]
 
 
 @njit(uint64(uint64), forceinline=True, **OPTIONS)
@@ -87,16 +90,35 @@ def _sum_row(u, sums, at, n, plane, j):
         store(sums, to + m, _lines_across(u, at + m, plane))
 
 
-@njit(void(*ROWS, uint64, uint64, ROW, ROW, ROW, uint64), **OPTIONS)
-def _box_rows(u, v, at, n, plane, row, first, end, sums, some_u, some_v, at_some):
-    """Apply the operator of 27 points to rows first:end, a cache line at a time, and copy all.
+@njit(forceinline=True, **OPTIONS)
+def _lines_of(limits):
+    """Return limits and sums that are 0, as lines."""
+    m1, m2, m3, least = limits
+    none = broadcast_line(int64(0))
+    lines = broadcast_line(m1), broadcast_line(m2), broadcast_line(m3), broadcast_line(least)
+    return lines, (none, none, none, none)
 
-    ``sums`` has the sums across the planes of the row before and of the first. For each row, the
-    sums of the next replace those of the row before.
+
+@njit(forceinline=True, **OPTIONS)
+def _joined(lines, rest):
+    """Return what `dot_chunk` does, given the sums of lines and those of the rest."""
+    a, b, c, outside = lines
+    d, e, f, others = rest
+    return total(a) + d, total(b) + e, total(c) + f, too_far(any_bits(outside) | others)
+
+
+@njit(FOUND(*ROWS, uint64, uint64, ROW, LIMITS), **OPTIONS)
+def _box_rows(u, v, at, n, plane, row, first, end, sums, limits):
+    """Apply the operator of 27 points to rows first:end, a cache line at a time.
+
+    Returns what `dot_chunk` does of them. ``sums`` has the sums across the planes of the row before
+    and of the first. For each row, the sums of the next replace those of the row before.
     """
     one, width = np.uint64(1), line_width(u)
     whole = n // width * width
     factor = broadcast_line(u.dtype.type(27.0))
+    lines, found = _lines_of(limits)
+    rest = int64(0), int64(0), int64(0), int64(0)
     for j in range(first, end):
         here, other, behind = _place(j), _place(j + one), at + row
         last = _across(u, behind - one, plane)
@@ -116,25 +138,26 @@ def _box_rows(u, v, at, n, plane, row, first, end, sums, some_u, some_v, at_some
             centre = line(u, at + m)
             applied = factor * centre - box
             store(v, at + m, applied)
-            store(some_u, at_some + m, centre)
-            store(some_v, at_some + m, applied)
+            found = with_product(found, centre, applied, lines)
             left, column = column, right
         if whole < n:  # of the last line, only points of the row are written
             box = (shift_left(left, column) + column) + shift_right(column, column)
-            centre = line(u, at + whole)
-            store(some_u, at_some + whole, centre)
-            store(some_v, at_some + whole, factor * centre - box)
+            applied = factor * line(u, at + whole) - box
             for m in range(whole, n):
-                v[at + m] = some_v[at_some + m]
-        at, at_some = behind, at_some + n
+                v[at + m] = lane(applied, m - whole)
+                rest = with_product(rest, u[at + m], v[at + m], limits)
+        at = behind
+    return _joined(found, rest)
 
 
-@njit(void(*ROWS, uint64, ROW, ROW, uint64), **OPTIONS)
-def _star_rows(u, v, at, n, plane, row, count, some_u, some_v, at_some):
-    """Apply the operator of 7 points to some rows, a cache line at a time, and copy all."""
+@njit(FOUND(*ROWS, uint64, LIMITS), **OPTIONS)
+def _star_rows(u, v, at, n, plane, row, count, limits):
+    """Apply the operator of 7 points to some rows in the same way."""
     one, width = np.uint64(1), line_width(u)
     whole = n // width * width
     factor = broadcast_line(u.dtype.type(6.0))
+    lines, found = _lines_of(limits)
+    rest = int64(0), int64(0), int64(0), int64(0)
     for _ in range(count):
         before, here = broadcast_line(u[at - one]), line(u, at)
         for k in range(at, at + whole, width):
@@ -145,16 +168,14 @@ def _star_rows(u, v, at, n, plane, row, count, some_u, some_v, at_some):
             beside = beside + shift_left(before, here) + shift_right(here, after)
             applied = factor * here - beside
             store(v, k, applied)
-            store(some_u, at_some, here)
-            store(some_v, at_some, applied)
-            at_some += width
+            found = with_product(found, here, applied, lines)
             before, here = here, after
         for k in range(at + whole, at + n):
             beside = u[k - plane] + u[k + plane] + u[k - row] + u[k + row]
             v[k] = 6.0 * u[k] - (beside + u[k - one] + u[k + one])
-            some_u[at_some], some_v[at_some] = u[k], v[k]
-            at_some += one
+            rest = with_product(rest, u[k], v[k], limits)
         at += row
+    return _joined(found, rest)
 
 
 @njit(void(ROW, ROW, float64, uint64, uint64), **FREE)
@@ -171,12 +192,40 @@ def _moved(x, p, alpha, begin, end):
         x[at] += alpha * p[at]
 
 
-@njit(void(ROW, ROW, float64, uint64, uint64, ROW, uint64), **FREE)
-def _moved_back(r, q, alpha, begin, end, some, at_some):
-    """Subtract alpha q from r in a row, and copy r."""
-    for n in range(end - begin):
-        r[begin + n] -= alpha * q[begin + n]
-        some[at_some + n] = r[begin + n]
+@njit(FOUND(ROW, ROW, float64, *(uint64,) * 4, LIMITS), **OPTIONS)
+def _moved_back(r, q, alpha, at, n, row, count, limits):
+    """Subtract alpha q from r in some rows, and return what `dot_chunk` does of r and r."""
+    width = line_width(r)
+    whole = n // width * width
+    factor = broadcast_line(alpha)
+    lines, found = _lines_of(limits)
+    rest = int64(0), int64(0), int64(0), int64(0)
+    for _ in range(count):
+        for k in range(at, at + whole, width):
+            moved = line(r, k) - factor * line(q, k)
+            store(r, k, moved)
+            found = with_product(found, moved, moved, lines)
+        for k in range(at + whole, at + n):
+            r[k] -= alpha * q[k]
+            rest = with_product(rest, r[k], r[k], limits)
+        at += row
+    return _joined(found, rest)
+
+
+@njit(FOUND(ROW, ROW, *(uint64,) * 4, LIMITS), **OPTIONS)
+def _products(a, b, at, n, row, count, limits):
+    """Return what `dot_chunk` does of some rows."""
+    width = line_width(a)
+    whole = n // width * width
+    lines, found = _lines_of(limits)
+    rest = int64(0), int64(0), int64(0), int64(0)
+    for _ in range(count):
+        for k in range(at, at + whole, width):
+            found = with_product(found, line(a, k), line(b, k), lines)
+        for k in range(at + whole, at + n):
+            rest = with_product(rest, a[k], b[k], limits)
+        at += row
+    return _joined(found, rest)
 
 
 @njit(void(*(ROW,) * 5, float64, float64, uint64, uint64), **FREE)
@@ -200,22 +249,26 @@ def _copied(a, b, begin, end, some_a, some_b, at_some):
 # Grids --------------------------------------------------------------------------------------------
 
 
-@njit(STATE(int64, int64, int64, ROW, ROW, WORDS), **OPTIONS)
-def _room(n, filled, power, some_a, some_b, words):
-    """Add the products of the copied rows if there is no room for ``n`` more.
+@njit(int64(FOUND, LIMITS, ROW, ROW, *(int64,) * 5, ROW, ROW, WORDS), **OPTIONS)
+def _added(found, limits, a, b, at, n, row, count, power, some_a, some_b, words):
+    """Add the products of rows, of which ``found`` are the sums; return a power for the next rows.
 
-    Returns how many are there then, and the power for `add_products`.
+    If products are too large or too small for these sums, rows are copied and added anew.
     """
-    if filled + n <= some_a.size:
-        return filled, power
-    return 0, add_products(some_a[:filled], some_b[:filled], power, words)
+    if not found[3]:
+        add_found(found, count * n, limits, power, words)
+        return power
+    for k in range(count):
+        begin = at + k * row
+        _copied(a, b, begin, begin + n, some_a, some_b, k * n)
+    return add_any_products(some_a[: count * n], some_b[: count * n], words)
 
 
 @njit(void(int64, GRID, GRID, *REGION, WORDS), **OPTIONS)
 def apply(points, u, v, x0, x1, y0, y1, z0, z1, words):
     """Apply the operator to strips of rows, plane after plane, and add the rows' products."""
-    sums, some_u, some_v = _arrays_of_rows()
-    filled, power = 0, 0
+    sums, some_u, some_v = np.empty(2 * FOR_SUMS), np.empty(CHUNK), np.empty(CHUNK)
+    power = 0
     row = u.shape[2]
     plane = u.shape[1] * row
     flat_u, flat_v = u.reshape(u.size), v.reshape(v.size)
@@ -225,27 +278,24 @@ def apply(points, u, v, x0, x1, y0, y1, z0, z1, words):
         for first in range(y0, y1, rows):
             last = min(first + rows, y1)
             for i in range(x0, x1):
-                at, j = i * plane + first * row + k, first
+                at = i * plane + first * row + k
                 if points == 27:
-                    _sum_row(flat_u, sums, at - row, n, plane, j - 1)
-                    _sum_row(flat_u, sums, at, n, plane, j)
-                while j < last:
-                    filled, power = _room(n, filled, power, some_u, some_v, words)
-                    end = min(last, j + (CHUNK - filled) // n)
+                    _sum_row(flat_u, sums, at - row, n, plane, first - 1)
+                    _sum_row(flat_u, sums, at, n, plane, first)
+                for j in range(first, last, CHUNK // n):
+                    count, limits = min(last - j, CHUNK // n), limits_of(power)
                     if points == 27:
-                        _box_rows(
-                            flat_u, flat_v, at, n, plane, row, j, end, sums, some_u, some_v, filled
+                        found = _box_rows(
+                            flat_u, flat_v, at, n, plane, row, j, j + count, sums, limits
                         )
                     else:
-                        _star_rows(
-                            flat_u, flat_v, at, n, plane, row, end - j, some_u, some_v, filled
-                        )
-                    filled += (end - j) * n
-                    at += (end - j) * row
-                    j = end
+                        found = _star_rows(flat_u, flat_v, at, n, plane, row, count, limits)
+                    power = _added(
+                        found, limits, flat_u, flat_v, at, n, row, count, power,
+                        some_u, some_v, words,
+                    )  # fmt: skip
+                    at += count * row
                 carry(words)
-    _room(CHUNK, filled, power, some_u, some_v, words)
-    carry(words)
 
 
 def clear(z: Array) -> None:
@@ -265,72 +315,79 @@ def turn(z, p, beta, x0, x1, y0, y1, z0, z1):
 
 @njit(void(GRID, GRID, GRID, GRID, float64, *REGION, WORDS), **OPTIONS)
 def advance(x, r, p, q, alpha, x0, x1, y0, y1, z0, z1, words):
-    """Go row after row, of ``x`` also those of ghosts."""
-    some, filled, power = np.empty(CHUNK), 0, 0
+    """Go through some rows at a time, of ``x`` also those of ghosts."""
+    some, power = np.empty(CHUNK), 0
+    row = x.shape[2]
+    plane = x.shape[1] * row
     flat_x, flat_r = x.reshape(x.size), r.reshape(r.size)
     flat_p, flat_q = p.reshape(p.size), q.reshape(q.size)
     for i in range(x0 - 1, x1 + 1):
         for j in range(y0 - 1, y1 + 1):
-            row = (i * x.shape[1] + j) * x.shape[2]
-            _moved(flat_x, flat_p, alpha, row + z0 - 1, row + z1 + 1)
-            if x0 <= i < x1 and y0 <= j < y1:
-                for k in range(z0, z1, CHUNK):
-                    n = min(CHUNK, z1 - k)
-                    filled, power = _room(n, filled, power, some, some, words)
-                    _moved_back(flat_r, flat_q, alpha, row + k, row + k + n, some, filled)
-                    filled += n
-        carry(words)
-    _room(CHUNK, filled, power, some, some, words)
+            at = i * plane + j * row
+            _moved(flat_x, flat_p, alpha, at + z0 - 1, at + z1 + 1)
+        if x0 <= i < x1:
+            for k in range(z0, z1, CHUNK):
+                n = min(CHUNK, z1 - k)
+                for j in range(y0, y1, CHUNK // n):
+                    at, count = i * plane + j * row + k, min(y1 - j, CHUNK // n)
+                    limits = limits_of(power)
+                    found = _moved_back(flat_r, flat_q, alpha, at, n, row, count, limits)
+                    power = _added(
+                        found, limits, flat_r, flat_r, at, n, row, count, power, some, some, words
+                    )
+            carry(words)
+
+
+@njit(int64(ROW, ROW, *(int64,) * 7, ROW, ROW, WORDS), **OPTIONS)
+def _add_plane(a, b, begin, y0, y1, z0, z1, row, power, some_a, some_b, words):
+    """Add the products of a plane, some rows at a time; return a power for the next plane."""
+    for k in range(z0, z1, CHUNK):
+        n = min(CHUNK, z1 - k)
+        for j in range(y0, y1, CHUNK // n):
+            at, count = begin + j * row + k, min(y1 - j, CHUNK // n)
+            limits = limits_of(power)
+            found = _products(a, b, at, n, row, count, limits)
+            power = _added(found, limits, a, b, at, n, row, count, power, some_a, some_b, words)
     carry(words)
-
-
-@njit(void(*(GRID,) * 7, float64, float64, *REGION, WORDS, WORDS), **OPTIONS)
-def advance_pipelined(x, r, p, q, s, w, z, alpha, beta, x0, x1, y0, y1, z0, z1, rr, wr):
-    """Go row after row, of the first four vectors also those of ghosts."""
-    some_r, some_w = np.empty(CHUNK), np.empty(CHUNK)
-    filled, power, other = 0, 0, 0
-    flat_x, flat_r, flat_p = x.reshape(x.size), r.reshape(r.size), p.reshape(p.size)
-    flat_q, flat_s = q.reshape(q.size), s.reshape(s.size)
-    flat_w, flat_z = w.reshape(w.size), z.reshape(z.size)
-    for i in range(x0 - 1, x1 + 1):
-        for j in range(y0 - 1, y1 + 1):
-            row = (i * x.shape[1] + j) * x.shape[2]
-            low, high = row + z0 - 1, row + z1 + 1
-            _pipelined(flat_x, flat_r, flat_p, flat_s, flat_w, alpha, beta, low, high)
-            if x0 <= i < x1 and y0 <= j < y1:
-                _turned(flat_q, flat_z, beta, row + z0, row + z1)
-                _moved(flat_w, flat_z, -alpha, row + z0, row + z1)
-                for k in range(z0, z1, CHUNK):
-                    n = min(CHUNK, z1 - k)
-                    _, other = _room(n, filled, other, some_w, some_r, wr)
-                    filled, power = _room(n, filled, power, some_r, some_r, rr)
-                    _copied(flat_r, flat_w, row + k, row + k + n, some_r, some_w, filled)
-                    filled += n
-        carry(rr)
-        carry(wr)
-    _room(CHUNK, filled, other, some_w, some_r, wr)
-    _room(CHUNK, filled, power, some_r, some_r, rr)
-    carry(rr)
-    carry(wr)
+    return power
 
 
 @njit(void(GRID, GRID, *REGION, WORDS), **OPTIONS)
 def dot(a, b, x0, x1, y0, y1, z0, z1, words):
-    """Add the products row after row."""
-    some_a, some_b = np.empty(CHUNK), np.empty(CHUNK)
-    filled, power = 0, 0
+    """Go plane after plane."""
+    some_a, some_b, power = np.empty(CHUNK), np.empty(CHUNK), 0
+    row = a.shape[2]
     flat_a, flat_b = a.reshape(a.size), b.reshape(b.size)
     for i in range(x0, x1):
-        for j in range(y0, y1):
-            row = (i * a.shape[1] + j) * a.shape[2]
-            for k in range(z0, z1, CHUNK):
-                n = min(CHUNK, z1 - k)
-                filled, power = _room(n, filled, power, some_a, some_b, words)
-                _copied(flat_a, flat_b, row + k, row + k + n, some_a, some_b, filled)
-                filled += n
-        carry(words)
-    _room(CHUNK, filled, power, some_a, some_b, words)
-    carry(words)
+        begin = i * a.shape[1] * row
+        power = _add_plane(flat_a, flat_b, begin, y0, y1, z0, z1, row, power, some_a, some_b, words)
+
+
+@njit(void(*(GRID,) * 7, float64, float64, *REGION, WORDS, WORDS), **OPTIONS)
+def advance_pipelined(x, r, p, q, s, w, z, alpha, beta, x0, x1, y0, y1, z0, z1, rr, wr):
+    """Go row after row, of the first four vectors also those of ghosts; add plane after plane."""
+    some_r, some_w = np.empty(CHUNK), np.empty(CHUNK)
+    power, other = 0, 0
+    row = x.shape[2]
+    flat_x, flat_r, flat_p = x.reshape(x.size), r.reshape(r.size), p.reshape(p.size)
+    flat_q, flat_s = q.reshape(q.size), s.reshape(s.size)
+    flat_w, flat_z = w.reshape(w.size), z.reshape(z.size)
+    for i in range(x0 - 1, x1 + 1):
+        begin = i * x.shape[1] * row
+        for j in range(y0 - 1, y1 + 1):
+            at = begin + j * row
+            low, high = at + z0 - 1, at + z1 + 1
+            _pipelined(flat_x, flat_r, flat_p, flat_s, flat_w, alpha, beta, low, high)
+            if x0 <= i < x1 and y0 <= j < y1:
+                _turned(flat_q, flat_z, beta, at + z0, at + z1)
+                _moved(flat_w, flat_z, -alpha, at + z0, at + z1)
+        if x0 <= i < x1:
+            power = _add_plane(
+                flat_r, flat_r, begin, y0, y1, z0, z1, row, power, some_r, some_r, rr
+            )
+            other = _add_plane(
+                flat_w, flat_r, begin, y0, y1, z0, z1, row, other, some_w, some_r, wr
+            )
 
 
 # Gauss-Seidel -------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import float64, int64
+from numba import float64, int64, types
 
 from miniapps.devices.backend import Array
 from miniapps.devices.cpu.compiler import DISTINCT, njit
@@ -32,6 +32,8 @@ LOWEST_OF_SUM = -971  # of E: the last constant's unit is 2^-1074
 LOWEST_OF_DOT = -850  # of E: products that the loops accept have errors that are floats
 MAGNITUDE = 0x7FFFFFFFFFFFFFFF  # all bits but the sign
 MASK = 0xFFFFFFFF
+FOUND = types.UniTuple(int64, 4)
+LIMITS = types.Tuple((float64, float64, float64, int64))
 
 
 # Adding integers ----------------------------------------------------------------------------------
@@ -143,31 +145,62 @@ def sum_chunk(values, m1, m2):
     return first, second, (outside >> FRACTION) | (left & MAGNITUDE)
 
 
-@njit("UniTuple(int64, 4)(float64[::1], float64[::1], float64, float64, float64, int64)",
-      cache=True, nogil=True, **DISTINCT)  # fmt: skip
-def dot_chunk(a, b, m1, m2, m3, least):
-    """Return such sums of products of which all are in the span from ``least`` on.
+@njit("float64(int64)", cache=True, inline="always")
+def one_and_a_half(power):
+    """Return 1.5 * 2^power."""
+    return math.ldexp(1.5, int(power))
 
-    ``least``: twice the bits of a number. No part of such a product is too fine.
+
+@njit(LIMITS(int64), cache=True, nogil=True)
+def limits_of(e):
+    """Return m1, m2 and m3 for products below 2^e, and twice the bits of the smallest allowed."""
+    least = (e - SPAN + BIAS) << (FRACTION + 1)
+    return one_and_a_half(e + 1), one_and_a_half(e - 50), one_and_a_half(e - 102), least
+
+
+@njit(cache=True, forceinline=True)
+def with_product(found, a, b, limits):
+    """Add a product to the sums of the bits of m1, m2 and m3 plus parts of products.
+
+    All may be numbers or lanes. The last of ``found`` collects bits for `too_far`.
     """
-    first = second = third = outside = int64(0)
+    first, second, third, outside = found
+    m1, m2, m3, least = limits
+    p = a * b
+    error = fma(a, b, -p)
+    outside = outside | (bits(p) + bits(p) - least)
+    t = m1 + p
+    first = first + bits(t)
+    t = m2 + (p - (t - m1))
+    u = t + error
+    second = second + bits(u)
+    third = third + bits(m3 + (error - (u - t)))
+    return first, second, third, outside
+
+
+@njit("int64(int64)", cache=True, inline="always")
+def too_far(outside):
+    """Return not 0 if one of the products was too large or too small."""
+    return outside & ~int64(SPAN * (2 << FRACTION) - 1)
+
+
+@njit(FOUND(float64[::1], float64[::1], LIMITS), cache=True, nogil=True, **DISTINCT)
+def dot_chunk(a, b, limits):
+    """Return the sums of `with_product`; not 0, last: a product is too large or too small.
+
+    No part of the others is too fine.
+    """
+    found = int64(0), int64(0), int64(0), int64(0)
     for n in range(a.size):
-        p = a[n] * b[n]
-        error = fma(a[n], b[n], -p)
-        outside |= bits(p) + bits(p) - least
-        t = m1 + p
-        first += bits(t)
-        t = m2 + (p - (t - m1))
-        u = t + error
-        second += bits(u)
-        third += bits(m3 + (error - (u - t)))
-    return first, second, third, outside & ~int64(SPAN * (2 << FRACTION) - 1)
+        found = with_product(found, a[n], b[n], limits)
+    first, second, third, outside = found
+    return first, second, third, too_far(outside)
 
 
-@njit("UniTuple(int64, 4)(float64[::1], float64[::1], float64, float64, float64)",
-      cache=True, nogil=True, **DISTINCT)  # fmt: skip
-def wide_dot_chunk(a, b, m1, m2, m3):
+@njit(FOUND(float64[::1], float64[::1], LIMITS), cache=True, nogil=True, **DISTINCT)
+def wide_dot_chunk(a, b, limits):
     """Return such sums of products of any size, as `sum_chunk` does."""
+    m1, m2, m3, _ = limits
     first = second = third = outside = left = int64(0)
     unit = bits(m1)
     for n in range(a.size):
@@ -217,12 +250,6 @@ def add_multiples(total, count, m, power, words):
     add_integer(total - count * bits(m), power, words)
 
 
-@njit("float64(int64)", cache=True, inline="always")
-def one_and_a_half(power):
-    """Return 1.5 * 2^power."""
-    return math.ldexp(1.5, int(power))
-
-
 @njit("boolean(float64[::1], int64, int64[::1])", cache=True, nogil=True)
 def added(values, e, words):
     """Add a chunk of numbers below 2^e, unless some are not or are too fine."""
@@ -235,23 +262,27 @@ def added(values, e, words):
     return True
 
 
+@njit(types.void(FOUND, int64, LIMITS, int64, int64[::1]), cache=True)
+def add_found(found, count, limits, e, words):
+    """Add what `dot_chunk` returns of so many products below 2^e."""
+    first, second, third, _ = found
+    m1, m2, m3, _ = limits
+    add_multiples(first, count, m1, e - 51, words)
+    add_multiples(second, count, m2, e - 102, words)
+    add_multiples(third, count, m3, e - 154, words)
+
+
 @njit("boolean(float64[::1], float64[::1], int64, boolean, int64[::1])", cache=True, nogil=True)
 def added_products(a, b, e, fast, words):
     """Add a chunk of products below 2^e, unless some are not or are too fine.
 
     ``fast``: all must be 2^(e - SPAN) or above.
     """
-    m1, m2, m3 = one_and_a_half(e + 1), one_and_a_half(e - 50), one_and_a_half(e - 102)
-    if fast:
-        least = (e - SPAN + BIAS) << (FRACTION + 1)
-        first, second, third, wrong = dot_chunk(a, b, m1, m2, m3, least)
-    else:
-        first, second, third, wrong = wide_dot_chunk(a, b, m1, m2, m3)
-    if wrong:
+    limits = limits_of(e)
+    found = dot_chunk(a, b, limits) if fast else wide_dot_chunk(a, b, limits)
+    if found[3]:
         return False
-    add_multiples(first, a.size, m1, e - 51, words)
-    add_multiples(second, a.size, m2, e - 102, words)
-    add_multiples(third, a.size, m3, e - 154, words)
+    add_found(found, a.size, limits, e, words)
     return True
 
 
@@ -266,16 +297,22 @@ def add_chunk(values, e, words):
     return e
 
 
-@njit("int64(float64[::1], float64[::1], int64, int64[::1])", cache=True, nogil=True)
-def add_products(a, b, e, words):
-    """Add a chunk of products, below 2^e it is hoped; return an e for the next one."""
-    if added_products(a, b, e, True, words):
-        return e
+@njit("int64(float64[::1], float64[::1], int64[::1])", cache=True, nogil=True)
+def add_any_products(a, b, words):
+    """Add a chunk of products, whatever they are; return an e for the next one."""
     e, lost = power_above_products(a, b)
     e = min(max(e, LOWEST_OF_DOT), HIGHEST)
     if lost or not added_products(a, b, e, False, words):
         add_each_product(a, b, words)
     return e
+
+
+@njit("int64(float64[::1], float64[::1], int64, int64[::1])", cache=True, nogil=True)
+def add_products(a, b, e, words):
+    """Add a chunk of products, below 2^e it is hoped; return an e for the next one."""
+    if added_products(a, b, e, True, words):
+        return e
+    return add_any_products(a, b, words)
 
 
 # Adding arrays ------------------------------------------------------------------------------------
