@@ -81,6 +81,11 @@ def shift_right(here: np.ndarray, after: np.ndarray) -> np.ndarray:
     return np.concatenate([here[1:], after[:1]])
 
 
+def alternating(even: np.ndarray, odd: np.ndarray) -> np.ndarray:
+    """The even lanes of one line and the odd lanes of another one."""
+    return np.where(np.arange(len(even)) % 2, odd, even)
+
+
 def prefetch(array: np.ndarray, index: Any) -> None:
     """Do nothing."""
 

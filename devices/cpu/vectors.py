@@ -180,6 +180,17 @@ def _window(skipped: Callable[[int], int]) -> Any:
 
 
 @intrinsic
+def _alternating(_: Any, even: Any, odd: Any) -> Any:
+    """Return the even lanes of one line and the odd lanes of another one."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        numbers = [n + n % 2 * even.width for n in range(even.width)]
+        return builder.shuffle_vector(*arguments, ir.VectorType(INT32, len(numbers))(numbers))
+
+    return even(even, odd), generate
+
+
+@intrinsic
 def _load(_: Any, array: Any, index: Any) -> Any:
     """Load `WIDTH` elements, from ``array[index]`` on."""
     return LANES_OF[array.dtype](array, index), _read
@@ -289,6 +300,7 @@ line_width: Any = _line_width
 # The left neighbours of the elements, given (before, here); the right ones, given (here, after).
 shift_left: Any = _window(lambda width: width - 1)
 shift_right: Any = _window(lambda width: 1)
+alternating: Any = _alternating
 store: Any = _store
 fma: Any = _fma
 where: Any = _where

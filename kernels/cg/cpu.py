@@ -27,6 +27,7 @@ from miniapps.devices.backend import Array
 from miniapps.devices.cpu.compiler import DISTINCT, njit
 from miniapps.devices.cpu.prefetch import prefetch
 from miniapps.devices.cpu.vectors import (
+    alternating,
     any_bits,
     broadcast_line,
     lane,
@@ -393,52 +394,72 @@ def advance_pipelined(x, r, p, q, s, w, z, alpha, beta, x0, x1, y0, y1, z0, z1, 
 # Gauss-Seidel -------------------------------------------------------------------------------------
 
 
-@njit(void(*(ROW,) * 11), **FREE)
-def _sides(a, b, c, d, e, f, g, h, here, side, column):
-    """Add the eight rows around one, those beside first, and then the one."""
-    for k in range(side.size):
-        beside = (a[k] + b[k]) + (c[k] + d[k])
-        side[k] = beside + ((e[k] + f[k]) + (g[k] + h[k]))
-        column[k] = side[k] + here[k]
+@njit(forceinline=True, **OPTIONS)
+def _around(z, at, plane, row):
+    """Add the eight lines around one, those beside first; and the same with that line."""
+    below, above = at - plane, at + plane
+    beside = (line(z, below) + line(z, above)) + (line(z, at - row) + line(z, at + row))
+    corners = line(z, below - row) + line(z, below + row)
+    corners = corners + (line(z, above - row) + line(z, above + row))
+    side = beside + corners
+    return side, side + line(z, at)
 
 
-@njit(void(ROW, ROW, ROW, ROW, ROW, int64, int64, int64, int64), **OPTIONS)
-def _relaxed(z, r, side, column, spare, c, plane, row, at):
-    """Relax every second point of a row of the 27-point operator, from its point ``c`` on."""
-    first, m = at - 1, side.size
-    below, above = first - plane, first + plane
-    _sides(
-        z[below : below + m], z[above : above + m],
-        z[first - row : first - row + m], z[first + row : first + row + m],
-        z[below - row : below - row + m], z[below + row : below + row + m],
-        z[above - row : above - row + m], z[above + row : above + row + m],
-        z[first : first + m], side, column,
-    )  # fmt: skip
-    for k in range(c, spare.size, 2):
-        around = side[k + 1] + (column[k] + column[k + 2])
-        z[at + k] = (r[at + k] + around) * (1.0 / 26.0)
+@njit(void(ROW, ROW, uint64, *(uint64,) * 5), **OPTIONS)
+def _relaxed(z, r, odd, at, n, plane, row, count):
+    """Relax every second point of every second row, of the 27-point operator.
+
+    ``at``: the first point of the first row, of which point ``odd`` is the first to be relaxed.
+    """
+    one, width = np.uint64(1), line_width(z)
+    whole = n // width * width
+    factor = broadcast_line(1.0 / 26.0)
+    for _ in range(count):
+        left = broadcast_line(lane(_around(z, at - one, plane, row)[1], 0))
+        side, column = _around(z, at, plane, row)
+        for k in range(at, at + whole, width):
+            beyond, right = _around(z, k + width, plane, row)
+            around = side + (shift_left(left, column) + shift_right(column, right))
+            relaxed, old = (line(r, k) + around) * factor, line(z, k)
+            store(z, k, alternating(old, relaxed) if odd else alternating(relaxed, old))
+            left, side, column = column, beyond, right
+        if whole < n:
+            around = side + (shift_left(left, column) + shift_right(column, column))
+            relaxed = (line(r, at + whole) + around) * factor
+            for k in range(whole + odd, n, np.uint64(2)):
+                z[at + k] = lane(relaxed, k - whole)
+        at += row + row
 
 
-@njit(void(ROW, ROW, int64, int64, int64, int64, int64), **OPTIONS)
-def _relaxed_star(z, r, first, end, plane, row, at):
-    """Relax every second point of a row of the 7-point operator, from ``first`` on."""
-    for k in range(at + first, at + end, 2):
-        beside = ((z[k - plane] + z[k + plane]) + z[k - row]) + z[k + row]
-        z[k] = (r[k] + ((beside + z[k - 1]) + z[k + 1])) * (1.0 / 6.0)
+@njit(void(ROW, ROW, uint64, *(uint64,) * 5), **OPTIONS)
+def _relaxed_star(z, r, odd, at, n, plane, row, count):
+    """Do the same for the 7-point operator."""
+    one, width = np.uint64(1), line_width(z)
+    whole = n // width * width
+    factor = broadcast_line(1.0 / 6.0)
+    for _ in range(count):
+        for k in range(at, at + whole, width):
+            beside = (line(z, k - plane) + line(z, k + plane)) + line(z, k - row)
+            around = ((beside + line(z, k + row)) + line(z, k - one)) + line(z, k + one)
+            relaxed, old = (line(r, k) + around) * factor, line(z, k)
+            store(z, k, alternating(old, relaxed) if odd else alternating(relaxed, old))
+        for k in range(at + whole + odd, at + n, np.uint64(2)):
+            beside = ((z[k - plane] + z[k + plane]) + z[k - row]) + z[k + row]
+            z[k] = (r[k] + ((beside + z[k - one]) + z[k + one])) * (1.0 / 6.0)
+        at += row + row
 
 
 @njit(void(int64, GRID, GRID, int64, *REGION), **OPTIONS)
 def relax(points, z, r, odd, x0, x1, y0, y1, z0, z1):
-    """Go through every second row of every second plane."""
-    n = max(0, z1 - z0)
-    side, column, spare = np.empty(n + 2), np.empty(n + 2), np.empty(n)
-    row = z.shape[2]
+    """Go through every second plane."""
+    n, row = max(0, z1 - z0), z.shape[2]
     plane = z.shape[1] * row
     flat_z, flat_r = z.reshape(z.size), r.reshape(r.size)
+    y0 += (odd >> 1) & 1
+    count = max(0, y1 - y0 + 1) >> 1
     for i in range(x0 + (odd >> 2), x1, 2):
-        for j in range(y0 + ((odd >> 1) & 1), y1, 2):
-            at = i * plane + j * row + z0
-            if points == 27:
-                _relaxed(flat_z, flat_r, side, column, spare, odd & 1, plane, row, at)
-            else:
-                _relaxed_star(flat_z, flat_r, odd & 1, n, plane, row, at)
+        at = i * plane + y0 * row + z0
+        if points == 27:
+            _relaxed(flat_z, flat_r, odd & 1, at, n, plane, row, count)
+        else:
+            _relaxed_star(flat_z, flat_r, odd & 1, at, n, plane, row, count)
