@@ -9,13 +9,14 @@ cache line is read before it is written to, unless it has been read already:
     advance_pipelined 104: x, r, p, s, w and z read and written, and q
 
 so an iteration without preconditioner moves 96, where one that computes the two dot products and
-the two updates apart would move 120. Dot products are added in the same loops, by the formulas of
-`kernels.exact_sum`, whose additions take place while lines come from memory. 2048 points at a time;
-if some products are too large or too small for these formulas, the rows are copied and added anew.
+the two updates apart would move 120. The loops that compute vectors also add the products, by
+`kernels.exact_sum`, while lines come from memory: those of at most 2048 points at a time. If some
+are too large or too small for its formulas, these rows are copied, and their products added anew.
 
 Strips of rows are so low that three planes of one stay in L2, and the operator prefetches the lines
-that come from memory, as in `kernels.stencil3d.cpu`. It reads whole cache lines, also such that end
-beyond a row of points. The sums across the planes of a row are for three rows: two are kept in L1.
+that come from memory, as in `kernels.stencil3d.cpu`. Kernels read whole cache lines, also such that
+end beyond a row of points. The operator's sums across the planes of a row are for three rows: two
+are kept in L1. Gauss-Seidel computes whole lines too, and writes every second point of them.
 """
 
 from typing import Any
@@ -42,6 +43,7 @@ from miniapps.kernels.exact_sum.cpu import (
     CHUNK,
     FOUND,
     LIMITS,
+    NOTHING,
     add_any_products,
     add_found,
     carry,
@@ -119,7 +121,7 @@ def _box_rows(u, v, at, n, plane, row, first, end, sums, limits):
     whole = n // width * width
     factor = broadcast_line(u.dtype.type(27.0))
     lines, found = _lines_of(limits)
-    rest = int64(0), int64(0), int64(0), int64(0)
+    rest = NOTHING
     for j in range(first, end):
         here, other, behind = _place(j), _place(j + one), at + row
         last = _across(u, behind - one, plane)
@@ -158,7 +160,7 @@ def _star_rows(u, v, at, n, plane, row, count, limits):
     whole = n // width * width
     factor = broadcast_line(u.dtype.type(6.0))
     lines, found = _lines_of(limits)
-    rest = int64(0), int64(0), int64(0), int64(0)
+    rest = NOTHING
     for _ in range(count):
         before, here = broadcast_line(u[at - one]), line(u, at)
         for k in range(at, at + whole, width):
@@ -200,7 +202,7 @@ def _moved_back(r, q, alpha, at, n, row, count, limits):
     whole = n // width * width
     factor = broadcast_line(alpha)
     lines, found = _lines_of(limits)
-    rest = int64(0), int64(0), int64(0), int64(0)
+    rest = NOTHING
     for _ in range(count):
         for k in range(at, at + whole, width):
             moved = line(r, k) - factor * line(q, k)
@@ -219,7 +221,7 @@ def _products(a, b, at, n, row, count, limits):
     width = line_width(a)
     whole = n // width * width
     lines, found = _lines_of(limits)
-    rest = int64(0), int64(0), int64(0), int64(0)
+    rest = NOTHING
     for _ in range(count):
         for k in range(at, at + whole, width):
             found = with_product(found, line(a, k), line(b, k), lines)

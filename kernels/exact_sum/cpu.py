@@ -32,7 +32,7 @@ LOWEST_OF_SUM = -971  # of E: the last constant's unit is 2^-1074
 LOWEST_OF_DOT = -850  # of E: products that the loops accept have errors that are floats
 MAGNITUDE = 0x7FFFFFFFFFFFFFFF  # all bits but the sign
 MASK = 0xFFFFFFFF
-FOUND = types.UniTuple(int64, 4)
+FOUND, NOTHING = types.UniTuple(int64, 4), (0, 0, 0, 0)  # what `dot_chunk` returns; no products
 LIMITS = types.Tuple((float64, float64, float64, int64))
 
 
@@ -190,7 +190,7 @@ def dot_chunk(a, b, limits):
 
     No part of the others is too fine.
     """
-    found = int64(0), int64(0), int64(0), int64(0)
+    found = NOTHING
     for n in range(a.size):
         found = with_product(found, a[n], b[n], limits)
     first, second, third, outside = found
