@@ -296,7 +296,7 @@ def test_what_windows_need_is_what_is_allocated(name, size, given, monkeypatch):
     settings = Settings(span=Span(size, size), trials=1, iterations=1, **given)
     found = []
 
-    def data(benchmark: Any, movement: Any, kind: Any, window: int, apart: bool, shared: bool):
+    def data(benchmark: Any, movement: Any, kind: Any, apart: bool, shared: bool):
         blocks = movement.receives or movement.sends
         at_once = 1 if shared and benchmark.windowed else len(blocks)
         found.append(at_once * blocks[0].size)

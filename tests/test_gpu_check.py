@@ -481,7 +481,7 @@ def test_what_is_said_to_be_in_no_kernel_is_in_none():
     for name in validation.IN_NO_KERNEL:
         text = source(name)
         assert "@" not in re.sub(
-            "@(property|staticmethod|cached_property|lru_cache|cache|dataclass)", "", text
+            "@(property|staticmethod|classmethod|cached_property|lru_cache|cache|dataclass)", "", text
         )
     on_cpu = "kernels/pic/cpu/push.py"
     assert on_cpu in validation.reached(PUSH) and "@njit" in source(on_cpu)
