@@ -37,7 +37,7 @@ from miniapps.kernels.cg import cpu
 from miniapps.kernels.exact_sum import accumulator
 from miniapps.kernels.halo.interface import Region
 
-CELLS = 104, 208  # HPCG's local size, and one whose vectors are larger than the caches
+CELLS = 104, 208, 320  # HPCG's local size, and some whose vectors are larger than most caches
 REPEATS, QUICK, ITERATIONS = 40, 3, 10
 STEPS = 25  # before the vectors with which kernels are timed
 ROW = float64[::1]
