@@ -73,7 +73,8 @@ def of_patterns(loaded: dict[str, dict[str, Any]]) -> list[list[str]]:
     turn = loaded["transpose"]["kernels"]["4096"]["turn, of the triad"]
     sweep = loaded["amr"]["sweeps on 1 core"]["4000x4000"]
     found = (
-        ("cg", "1 core of a Xeon", iterations, "C, without a matrix", others, f"operator: {share:.2f}"),
+        ("cg", "1 core of a Xeon", iterations, "C, without a matrix", others,
+         f"operator: {share:.2f}"),
         ("transpose", "2 cores", exchange["mpi"], "C, one partner at a time", exchange,
          f"own part: {turn:.2f}"),
         ("amr", "1 core", sweep["ours, MFlop/s"] / 1e3, "C", {"C": sweep["C, MFlop/s"] / 1e3},
