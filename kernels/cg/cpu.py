@@ -433,21 +433,28 @@ def _relaxed(z, r, odd, at, n, plane, row, count):
         at += row + row
 
 
+@njit(forceinline=True, **OPTIONS)
+def _solved_star(z, r, k, plane, row):
+    """Return a line of solutions of the 7-point operator's equations."""
+    one = np.uint64(1)
+    beside = (line(z, k - plane) + line(z, k + plane)) + line(z, k - row)
+    around = ((beside + line(z, k + row)) + line(z, k - one)) + line(z, k + one)
+    return (line(r, k) + around) * broadcast_line(1.0 / 6.0)
+
+
 @njit(void(ROW, ROW, uint64, *(uint64,) * 5), **OPTIONS)
 def _relaxed_star(z, r, odd, at, n, plane, row, count):
     """Do the same for the 7-point operator."""
-    one, width = np.uint64(1), line_width(z)
+    width = line_width(z)
     whole = n // width * width
-    factor = broadcast_line(1.0 / 6.0)
     for _ in range(count):
         for k in range(at, at + whole, width):
-            beside = (line(z, k - plane) + line(z, k + plane)) + line(z, k - row)
-            around = ((beside + line(z, k + row)) + line(z, k - one)) + line(z, k + one)
-            relaxed, old = (line(r, k) + around) * factor, line(z, k)
+            relaxed, old = _solved_star(z, r, k, plane, row), line(z, k)
             store(z, k, alternating(old, relaxed) if odd else alternating(relaxed, old))
-        for k in range(at + whole + odd, at + n, np.uint64(2)):
-            beside = ((z[k - plane] + z[k + plane]) + z[k - row]) + z[k + row]
-            z[k] = (r[k] + ((beside + z[k - one]) + z[k + one])) * (1.0 / 6.0)
+        if whole < n:
+            relaxed = _solved_star(z, r, at + whole, plane, row)
+            for k in range(whole + odd, n, np.uint64(2)):
+                z[at + k] = lane(relaxed, k - whole)
         at += row + row
 
 
