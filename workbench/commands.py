@@ -17,6 +17,7 @@ from miniapps.workbench.arguments import (
     add_app_options,
     add_apps,
     add_former,
+    add_launcher,
     add_number,
     add_options,
     typed,
@@ -262,13 +263,14 @@ def add_reproduce(commands: Any, arguments: Sequence[str]) -> None:
 def add_doctor(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps doctor`."""
     help = "what is installed, what works, what each missing thing costs"
-    command_parser(commands, "doctor", help, "example: miniapps doctor", _doctor)
+    parser = command_parser(commands, "doctor", help, "example: miniapps doctor", _doctor)
+    add_launcher(parser)
 
 
 def _doctor(options: argparse.Namespace, runtime: list[str]) -> int:
     from miniapps.workbench import doctor
 
-    return doctor.doctor()
+    return doctor.doctor(options.launcher)
 
 
 def add_plot(commands: Any, arguments: Sequence[str]) -> None:

@@ -26,8 +26,8 @@ from miniapps.parameters import InputError
 from miniapps.workbench import environment
 from miniapps.workbench.exit_status import FAILED, VALID
 from miniapps.workbench.plural import counted
-from miniapps.workbench.run import record, versions
-from miniapps.workbench.run.batch import solve
+from miniapps.workbench.run import launch, record, versions
+from miniapps.workbench.run.batch import Result, solve
 from miniapps.workbench.run.cases import Case, spec_of
 from miniapps.workbench.run.processes import remove_orphans
 
@@ -54,11 +54,19 @@ class Group(NamedTuple):
     findings: Iterable[Finding]
 
 
-def doctor() -> int:
-    """Print the findings; returns VALID if the drivers with one PE work, else FAILED."""
-    needed = {f"driver {driver.name}" for driver in drivers.found().values() if driver.one_pe}
+def doctor(launcher: str | None = None) -> int:
+    """Print the findings; returns VALID if the drivers with one PE work, else FAILED.
+
+    ``launcher``: an mpiexec in place of the one of this Python. Raises InputError if it is none.
+    """
+    every = drivers.found().values()
+    needed = {f"driver {driver.name}" for driver in every if driver.one_pe}
+    if launcher:
+        for driver in every:
+            if driver.program:
+                driver.launcher_path(launcher)  # before anything is printed
     status = VALID
-    for group in groups():
+    for group in groups(launcher):
         findings = list(group.findings)
         works = all(finding.works for finding in findings if finding.needed)
         print(f"{group.name}: {'works' if works else f'does not work: {group.losses}'}")
@@ -73,13 +81,13 @@ def doctor() -> int:
     return status
 
 
-def groups() -> Iterator[Group]:
+def groups(launcher: str | None) -> Iterator[Group]:
     """Findings by what the user wants to use."""
     every = drivers.found().values()
     yield Group("CPU, one process", "no runs at all", cpu())
     for driver in every:
         if not driver.one_process:
-            yield Group(driver.name, driver.without, several_processes(driver))
+            yield Group(driver.name, driver.without, several_processes(driver, launcher))
     yield Group("GPU", "no --device gpu", gpu())
     yield Group("Environment", "", set_by_user())
 
@@ -124,16 +132,16 @@ def packages(optional: Iterable[str]) -> Iterator[Finding]:
             yield Finding(package, version != "not installed", version, cost)
 
 
-def several_processes(driver: Driver) -> Iterator[Finding]:
+def several_processes(driver: Driver, launcher: str | None) -> Iterator[Finding]:
     """What a driver with processes of its own needs."""
     for package, version in versions.versions().items():
         if package in driver.modules and version != "not installed":
             yield Finding(package, True, version, "")
     if driver.program:
-        found = program(driver.program)
+        found = driver.launcher_path(launcher) if launcher else program(driver.program)
         cost = f"--driver {driver.name} needs --launcher PATH or srun"
         yield Finding(driver.program, found is not None, found or "not found", cost)
-    yield driver_works(driver)
+    yield driver_works(driver, launcher if driver.program else None)
 
 
 def extra(name: str) -> list[str]:
@@ -155,15 +163,15 @@ def kernel_cache() -> Finding:
     return Finding("kernel cache", writable, str(folder), cost, needed=False)
 
 
-def driver_works(driver: Driver) -> Finding:
+def driver_works(driver: Driver, launcher: str | None = None) -> Finding:
     """Whether messages arrive under a driver, with one PE per core, at most two PEs."""
     name, cost = driver.name, driver.without
-    reason = driver.unavailable()
+    reason = driver.lacks_modules() if launcher else driver.unavailable()
     if reason is not None:
         return Finding(f"driver {name}", False, reason, cost)
     case = Case(name, 1 if driver.one_pe else min(2, environment.cores()))
     try:
-        result = solve(spec_of("echo", case, "tiny"))
+        result = echo(case, launcher)
     except InputError as error:
         return Finding(f"driver {name}", False, str(error), cost)
     if isinstance(result, str):
@@ -171,6 +179,15 @@ def driver_works(driver: Driver) -> Finding:
     library = " ".join(result["versions"].get(name, "").split())
     found = f"{counted(case.pes, 'PE')}, messages arrive" + (f"; {library}" if library else "")
     return Finding(f"driver {name}", result["valid"], found, cost)
+
+
+def echo(case: Case, launcher: str | None) -> Result:
+    """The result of a small echo run. Raises InputError if it cannot be started."""
+    spec = spec_of("echo", case, "tiny")
+    if launcher is None:
+        return solve(spec)
+    (result,) = launch.launch_all([spec], launch.command_for_all([spec], (), launcher), None)
+    return result
 
 
 def gpu() -> Iterator[Finding]:

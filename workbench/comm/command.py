@@ -15,7 +15,13 @@ from miniapps.communication.catalogue import ANATOMY, CATALOGUE
 from miniapps.communication.settings import Settings
 from miniapps.drivers.hosts import hosts
 from miniapps.parameters import require
-from miniapps.workbench.arguments import add_driver_options, add_options, add_stall, typed
+from miniapps.workbench.arguments import (
+    add_driver_options,
+    add_launcher,
+    add_options,
+    add_stall,
+    typed,
+)
 from miniapps.workbench.comm import anatomy, text, variants
 from miniapps.workbench.comm.execute import execute
 from miniapps.workbench.comm.spec import CommSpec
@@ -49,7 +55,7 @@ def add_comm_options(parser: argparse.ArgumentParser) -> None:
     add("--driver", choices=names, default=names[0], help=f"default: {names[0]}")
     add("-n", dest="pes", type=typed(int), metavar="RANKS", help="default: 2")
     add("--hosts", type=typed(hosts), metavar="a:1,b:1", help="as of `miniapps run`")
-    add("--launcher", metavar="PATH", help="the mpiexec to start; default: beside this Python")
+    add_launcher(group)
     add_stall(group)
     add("--no-launch", action="store_true", help="be a rank, start no launcher")
     add("--dry-run", action="store_true", help="print the launch command instead")
