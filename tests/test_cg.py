@@ -42,13 +42,19 @@ def problem_of(**values: Any) -> CgProblem:
     return support.small_problem(apps.load("cg"), **({"size": (7, 6, 5)} | values))
 
 
-def vectors(cells: tuple[int, ...], count: int) -> tuple[list[np.ndarray], tuple[int, ...]]:
-    """Vectors of numbers of many magnitudes, ghosts and padding too, and their points' region."""
+def vectors(
+    cells: tuple[int, ...], count: int, spread: int = 3
+) -> tuple[list[np.ndarray], tuple[int, ...]]:
+    """Vectors of numbers, ghosts and padding too, and their points' region.
+
+    Their magnitudes are 10^-spread to 10^spread. With 0, kernels need not add products anew.
+    """
     rng = np.random.default_rng(1)
     empty, own = ghosted(cells, [(1, 1)] * 3, 1)
     made = [ghosted(cells, [(1, 1)] * 3, 1)[0] for _ in range(count)]
     for vector in made:
-        vector[...] = rng.normal(size=empty.shape) * 10.0 ** rng.integers(-3, 4, empty.shape)
+        power = rng.integers(-spread, spread + 1, empty.shape)
+        vector[...] = rng.normal(size=empty.shape) * 10.0**power
     return made, own
 
 
@@ -74,15 +80,19 @@ def held(words: np.ndarray) -> Fraction:
 
 @pytest.mark.parametrize("points", [27, 7])
 @pytest.mark.parametrize("cells", SHAPES)
-@pytest.mark.parametrize("close", [False, True])
-def test_the_operator(points, cells, close, monkeypatch):
+@pytest.mark.parametrize(
+    ("close", "spread"),
+    [(False, 0), (False, 3), (True, 0)],
+    ids=["lines", "lines, many magnitudes", "close"],
+)
+def test_the_operator(points, cells, close, spread, monkeypatch):
     """Catches other bits, a point left out or written besides, and a lost or doubled product.
 
     In small arrays rows begin at cache lines, in large ones they are as close as possible.
     """
     if close:
         monkeypatch.setattr("miniapps.arrays.CACHED_CELLS", 0)
-    (u, v), own = vectors(cells, 2)
+    (u, v), own = vectors(cells, 2, spread)
     before, words = v.copy(), accumulator()
     CG.apply(points, u, v, *own, words)
     before[box(own)] = plain.applied(points, u[around(own)])
@@ -90,10 +100,11 @@ def test_the_operator(points, cells, close, monkeypatch):
     assert held(words) == sum_of(u[box(own)], v[box(own)])
 
 
+@pytest.mark.parametrize("spread", [0, 3])
 @pytest.mark.parametrize("cells", SHAPES)
-def test_updates(cells: tuple[int, ...]) -> None:
+def test_updates(cells: tuple[int, ...], spread: int) -> None:
     """Catches a sum in another order, ghosts that stay or change, and wrong dot products."""
-    (x, r, p, q, s, w, z), own = vectors(cells, 7)
+    (x, r, p, q, s, w, z), own = vectors(cells, 7, spread)
     at, more = box(own), around(own)
     right = {name: v.copy() for name, v in zip("xrpqswz", (x, r, p, q, s, w, z), strict=True)}
     right["p"][at] = z[at] + 0.3 * p[at]

@@ -166,7 +166,7 @@ def test_what_is_shown_is_what_was_found(monkeypatch, capsys):
     }
     losses = "no --device gpu"
     groups = [doctor.Group(name, losses, found) for name, found in findings.items()]
-    monkeypatch.setattr(doctor, "groups", lambda: groups)
+    monkeypatch.setattr(doctor, "groups", lambda launcher: groups)
     assert doctor.doctor() == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line and not line.startswith(" ")] == [

@@ -453,7 +453,12 @@ TESTS = {  # of files, what runs cannot show
     "kernels/amr/cpu.py": ("test_amr.py::test_a_sweep", "test_amr.py::test_interpolation"),
     "kernels/cg/cpu.py": (
         # Rows that begin at cache lines: without a compiler, no line may end beyond an array.
-        *(f"test_cg.py::test_the_operator[False-cells{n}-{p}]" for n in range(7) for p in (27, 7)),
+        *(
+            f"test_cg.py::test_the_operator[{numbers}-cells{n}-{p}]"
+            for numbers in ("lines", "lines, many magnitudes")
+            for n in range(7)
+            for p in (27, 7)
+        ),
         "test_cg.py::test_updates",
         "test_cg.py::test_digits_get_room_after_each_plane",
     ),
