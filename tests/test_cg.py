@@ -92,6 +92,17 @@ def test_the_operator(points, cells, close, spread, monkeypatch):
     """
     if close:
         monkeypatch.setattr("miniapps.arrays.CACHED_CELLS", 0)
+    compare_operator(points, cells, spread)
+
+
+@pytest.mark.parametrize("points", [27, 7])
+def test_strips_of_rows(points: int) -> None:
+    """Catches a row that two strips compute, or none, and sums that begin with another row."""
+    compare_operator(points, (1, cpu.IN_STRIP // cpu.CHUNK + 1, cpu.CHUNK), 0)
+
+
+def compare_operator(points: int, cells: tuple[int, ...], spread: int) -> None:
+    """Assert that the operator does what NumPy does, and adds the exact dot product."""
     (u, v), own = vectors(cells, 2, spread)
     before, words = v.copy(), accumulator()
     CG.apply(points, u, v, *own, words)

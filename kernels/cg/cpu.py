@@ -55,8 +55,8 @@ from miniapps.kernels.exact_sum.cpu import (
 GRID, ROW, WORDS = float64[:, :, ::1], float64[::1], int64[::1]
 REGION = (int64,) * 6
 ROWS = (ROW, ROW, *(uint64,) * 4)  # u and v, the first point, points of a row, plane and row
-IN_STRIP = 16384  # points of a plane
-AHEAD = 512  # points from one that is computed to what is prefetched for later ones
+IN_STRIP = 24576  # points of a plane
+AHEAD = 256  # points from one that is computed to what is prefetched for later ones
 LINE = 8  # points of a cache line
 FOR_SUMS = 2560  # for those of a row: a multiple of 4096 bytes, so that loads wait for no store
 OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}

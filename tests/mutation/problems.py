@@ -459,6 +459,7 @@ TESTS = {  # of files, what runs cannot show
             for n in range(7)
             for p in (27, 7)
         ),
+        "test_cg.py::test_strips_of_rows",
         "test_cg.py::test_updates",
         "test_cg.py::test_digits_get_room_after_each_plane",
     ),
