@@ -1,6 +1,6 @@
 """What a step with kernels on a GPU costs the host, over a driver without a GPU.
 
-    python -m benchmarks.gpu.host            all cases, in about a minute
+    python -m benchmarks.gpu.host            all cases, in about three minutes
     python -m benchmarks.gpu.host --counts   what the driver counted in few rounds, printed as JSON
     python -m benchmarks.gpu.host --costs benchmarks/results/gpu_calls.json   a forecast for a GPU
 

@@ -462,6 +462,7 @@ TESTS = {  # of files, what runs cannot show
         "test_cg.py::test_strips_of_rows",
         "test_cg.py::test_updates",
         "test_cg.py::test_digits_get_room_after_each_plane",
+        "test_cg.py::test_one_colour",
     ),
     "kernels/state_hash/__init__.py": ("test_state_hash.py",),
     "kernels/exact_sum/__init__.py": ("test_exact_sums.py",),
