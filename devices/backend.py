@@ -52,11 +52,19 @@ class Memory:
         """Return an array on the device, with undefined contents."""
         return np.empty(shape, dtype)
 
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Return an array of zeros on the device."""
+        return np.zeros(shape, dtype)
+
     def to_host(self, array: Array) -> np.ndarray:
         """Return a contiguous array in host memory; waits until all kernels that write it ended.
 
         On the CPU this is the array itself, on other devices a copy.
         """
+        return array
+
+    def to_host_later(self, array: Array) -> Any:
+        """Begin to copy a small array to the host; `known` returns the copy, and waits for it."""
         return array
 
     def host_copy(self, array: Array) -> HostCopy | None:

@@ -41,8 +41,7 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
         here = layout.home(self.kind, index)
         away = any(layout.home(*peer.place) != here for peer in self.neighbors.values())
         self.alone = layout.odf == 1 and away
-        # Whether one launch does the work of all blocks of the process.
-        self.together = layout.is_shared and self.has_equal_load and device.share_queue()
+        self.together = self.has_equal_load and self.work_together(layout)
         self.packed: Mapping[Edge, Any] | None = None  # the faces, if the last launch packed them
         axes = len(index)
         self.grow = [0] * (2 * axes)  # per side, whether a neighbour is there

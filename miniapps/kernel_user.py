@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
 from functools import cached_property
 from typing import Any, Generic, TypeVar, cast
 
 from miniapps import kernels
+from miniapps.contract import Batch
+from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
 
 Kernels = TypeVar("Kernels")  # the app's Protocol, in `kernels/<app>/interface.py`
@@ -19,6 +22,7 @@ class KernelUser(Generic[Kernels]):
 
     problem: Any
     device: Device
+    together: bool  # whether one launch does the work of all blocks of the process
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all attributes but the kernels."""
@@ -28,3 +32,14 @@ class KernelUser(Generic[Kernels]):
     def kernels(self) -> Kernels:
         """The app's kernels for the block's device."""
         return cast(Kernels, kernels.load(self.problem.app, self.device.name))
+
+    def work_together(self, layout: Layout) -> bool:
+        """Share a queue with the other blocks of the process, if there are any."""
+        return layout.is_shared and self.device.share_queue()
+
+    def at_once(self, kernel: Callable[..., None], *task: Any) -> Generator[Any, Any, None]:
+        """Call a kernel function, or for all blocks at once the one with ``_all`` in its name."""
+        if self.together:
+            yield Batch(getattr(self.kernels, f"{kernel.__name__}_all"), task)
+        else:
+            kernel(*task)

@@ -90,10 +90,12 @@ RUNS = [
     Run(PAIRS, ROTATE, 14 * 27 + 27),
     Run(f"{SOLVED} --pipelined", AWARE),
     Run(f"{SOLVED} --preconditioner sgs", f"{ROTATE} --odf 2 {STAGED}", 12),
+    Run(f"{SOLVED} --preconditioner sgs", "--pe-grid 2x3x1"),
     Run(MATRIX, AWARE),
     Run(MATRIX, f"{ON_PES} --odf 2 {STAGED}"),
     Run(MATRIX, f"{ROTATE} --odf 2", 12),
     Run(f"{REFINED} --dtype float32", AWARE),
+    Run(REFINED, "--pe-grid 2x2"),
     Run(f"{REFINED} --placement no-talk", f"{ROTATE} --odf 2", 20),
 ]
 

@@ -109,6 +109,9 @@ def compare_operator(points: int, cells: tuple[int, ...], spread: int) -> None:
     before[box(own)] = plain.applied(points, u[around(own)])
     assert support.same_bits(v, before)
     assert held(words) == sum_of(u[box(own)], v[box(own)])
+    v[box(own)] = 0.0
+    CG.multiply(points, u, v, *own)
+    assert support.same_bits(v, before)
 
 
 @pytest.mark.parametrize("spread", [0, 3])

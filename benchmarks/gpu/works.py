@@ -79,12 +79,11 @@ def vectors(where: Any, cells: tuple[int, ...], count: int) -> tuple[list[Any], 
 
 
 def operator(points: int) -> Making:
-    """What makes the operator of ``points`` points; on the GPU without the dot product."""
+    """What makes the operator of ``points`` points, without the dot product."""
 
     def make(where: Any, of: Any, cells: tuple[int, ...], dtype: str) -> Work:
-        (u, v), own, words = vectors(where, cells, 2)
-        whole = partial(of.apply, points, u, v, *own, words)
-        call = partial(of.multiply, points, u, v, own) if where.name == "gpu" else whole
+        (u, v), own, _ = vectors(where, cells, 2)
+        call = partial(of.multiply, points, u, v, *own)
         return Work(call, float(np.prod(cells)), partial(on_host, where, [v]))
 
     return make

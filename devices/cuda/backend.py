@@ -92,6 +92,10 @@ class Gpu(Device):
         """Return an array on the device, with undefined contents."""
         return memory.empty(shape, dtype, self.stream)
 
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return an array of zeros on the device."""
+        return memory.zeros(shape, dtype, self.stream)
+
     def to_device(self, array: np.ndarray) -> Any:
         """Return a copy on the device; waits for the copy."""
         return memory.to_device(array, self.stream)
@@ -99,6 +103,10 @@ class Gpu(Device):
     def to_host(self, array: Any) -> np.ndarray:
         """Return a copy of a contiguous array in host memory; waits for all work on it."""
         return memory.to_host(array)
+
+    def to_host_later(self, array: Any) -> HostCopy:
+        """See `Memory.to_host_later`."""
+        return memory.PinnedCopy.begun(array)
 
     def host_copy(self, array: Any) -> HostCopy:
         """See `Memory.host_copy`."""

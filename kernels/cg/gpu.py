@@ -12,14 +12,17 @@ they need, would hold up the operator.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from miniapps.devices.backend import Array
-from miniapps.devices.cuda.compiler import blocks, cuda, inlined, kernel, mul
-from miniapps.devices.cuda.memory import flat
+from miniapps.devices.cuda.compiler import Kernel, blocks, cuda, inlined, kernel, mul, viewer
+from miniapps.devices.cuda.launches import Launch, Tasks, nothing, repeated
+from miniapps.devices.cuda.memory import address, flat
 from miniapps.devices.cuda.primitives import THREADS, fill
+from miniapps.devices.cuda.tasks import FIRST, TABLE, WORDS, launch_for_all, task_here
 from miniapps.kernels.exact_sum.gpu import (
     AT_A_TIME,
     AT_ONCE,
@@ -28,13 +31,14 @@ from miniapps.kernels.exact_sum.gpu import (
     add_products,
     carry,
 )
-from miniapps.kernels.halo.interface import Region
 
 WIDE, HIGH = 32, 8  # points of a row, and rows, of a thread block
 MARCHES = 32, 16, 8  # planes of one: the most that leave `MANY` thread blocks
 MANY = 4096  # about four times as many as a GPU runs at once
 BOUNDS = ", ".join(["uint64"] * 6)
 VECTOR = "float64[::1]"
+SIZE, Z, R, PLANE, ROW, X0, X1, Y0, Y1, Z0, Z1 = range(WORDS, WORDS + 11)  # of a task, in its row
+_vector = viewer("float64")
 
 
 # Operator ----------------------------------------------------------------------------------------
@@ -222,6 +226,26 @@ def _relax_star(z, r, plane, row, x0, x1, y0, y1, z0, z1):  # type: ignore[no-un
         z[at] = mul(r[at] + (beside + z[at - one] + z[at + one]), 1.0 / 6.0)
 
 
+def _relaxing_all(one: Kernel) -> Kernel:
+    """Return the kernel that relaxes the points of many blocks."""
+    relax = inlined(one.function)
+
+    @kernel(f"void({TABLE})")
+    def relax_all(count, tasks):  # type: ignore[no-untyped-def]
+        at, mine = task_here(count, tasks)
+        if mine:
+            z = _vector(np.int64(tasks[at, Z]), np.int64(tasks[at, SIZE]))
+            r = _vector(np.int64(tasks[at, R]), np.int64(tasks[at, SIZE]))
+            x0 = tasks[at, X0] - np.uint64(2) * tasks[at, FIRST]  # as thread blocks begin there
+            y0, y1, z0, z1 = tasks[at, Y0], tasks[at, Y1], tasks[at, Z0], tasks[at, Z1]
+            relax(z, r, tasks[at, PLANE], tasks[at, ROW], x0, tasks[at, X1], y0, y1, z0, z1)
+
+    return relax_all
+
+
+_relax_boxes, _relax_stars = _relaxing_all(_relax_box), _relaxing_all(_relax_star)
+
+
 # Launches ----------------------------------------------------------------------------------------
 
 
@@ -253,13 +277,15 @@ def apply(
     x0: int, x1: int, y0: int, y1: int, z0: int, z1: int, words: Array,
 ) -> None:  # fmt: skip
     """See `kernels.cg.interface`."""
-    multiply(points, u, v, (x0, x1, y0, y1, z0, z1))
+    multiply(points, u, v, x0, x1, y0, y1, z0, z1)
     dot(u, v, x0, x1, y0, y1, z0, z1, words)
 
 
-def multiply(points: int, u: Array, v: Array, region: Region) -> None:
-    """Write v = A u, the part of `apply` without the dot product."""
-    _launch(_box if points == 27 else _star, (u, v), (), region)
+def multiply(
+    points: int, u: Array, v: Array, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int
+) -> None:
+    """See `kernels.cg.interface`."""
+    _launch(_box if points == 27 else _star, (u, v), (), (x0, x1, y0, y1, z0, z1))
 
 
 def clear(z: Array) -> None:
@@ -313,15 +339,36 @@ def dot(
         carry[1, THREADS, stream](words)
 
 
-def relax(
-    points: int, z: Array, r: Array, odd: int,
-    x0: int, x1: int, y0: int, y1: int, z0: int, z1: int,
-) -> None:  # fmt: skip
-    """Launch one thread for each point of the colour."""
-    x0, y0, z0 = x0 + (odd >> 2), y0 + ((odd >> 1) & 1), z0 + (odd & 1)
-    planes, rows, row = ((n + 1) // 2 for n in (x1 - x0, y1 - y0, z1 - z0))
-    if min(planes, rows, row) < 1:
-        return
-    where = (blocks(row, WIDE), blocks(rows, HIGH), planes), (WIDE, HIGH), z.stream
-    chosen = _relax_box if points == 27 else _relax_star
-    chosen[where](flat(z), flat(r), *_strides(z), x0, x1, y0, y1, z0, z1)
+def relax(points: int, z: Array, r: Array, odd: int, *own: int) -> None:
+    """See `kernels.cg.interface`."""
+    _relax([(z, r, points, odd, own)])
+
+
+def relax_all(tasks: Sequence[tuple[Any, ...]]) -> list[None]:
+    """Do `relax` for many blocks in one stream, by one launch; tasks are its arguments."""
+    _relax([(z, r, points, odd, tuple(own)) for points, z, r, odd, *own in tasks])
+    return [None] * len(tasks)
+
+
+@repeated
+def _relax(tasks: Tasks) -> Launch:
+    """Launch one thread for each point of the colours; tasks are (z, r, points, odd, own)."""
+    grids, regions = [], []
+    for *_, odd, (x0, x1, y0, y1, z0, z1) in tasks:
+        x0, y0, z0 = x0 + (odd >> 2), y0 + ((odd >> 1) & 1), z0 + (odd & 1)
+        planes, rows, row = ((n + 1) // 2 for n in (x1 - x0, y1 - y0, z1 - z0))
+        grids.append((blocks(row, WIDE), blocks(rows, HIGH), planes))
+        regions.append((x0, x1, y0, y1, z0, z1))
+    if all(min(grid) < 1 for grid in grids):
+        return nothing
+    z, r, points, *_ = tasks[0]
+    if len(tasks) == 1:
+        one = _relax_box if points == 27 else _relax_star
+        where = grids[0], (WIDE, HIGH), z.stream
+        return one.prepared(where, flat(z), flat(r), *_strides(z), *regions[0])
+    words = [
+        (z.size, address(z), address(r), *_strides(z), *region)
+        for (z, r, *_), region in zip(tasks, regions, strict=True)
+    ]
+    every = _relax_boxes if points == 27 else _relax_stars
+    return launch_for_all(every, (WIDE, HIGH), z.stream, zip(grids, words, strict=True))

@@ -39,6 +39,12 @@ class CgKernels(Protocol):
     ) -> None:  # fmt: skip
         """Write v = A u, and add the dot product of u and v. The ghosts of ``u`` are read."""
 
+    def multiply(
+        self, points: int, u: Array, v: Array,
+        x0: int, x1: int, y0: int, y1: int, z0: int, z1: int,
+    ) -> None:  # fmt: skip
+        """Write v = A u, as `apply` does."""
+
     def clear(self, z: Array) -> None:
         """Set a vector to zero, ghosts and padding included."""
 

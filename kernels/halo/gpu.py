@@ -195,7 +195,8 @@ def pack_all(tasks: Sequence[tuple[Any, Array]]) -> list[Mapping[Any, Any]]:
     return buffers
 
 
-def unpack_all(tasks: Sequence[tuple[Any, Array, Mapping[Any, Any]]]) -> None:
+def unpack_all(tasks: Sequence[tuple[Any, Array, Mapping[Any, Any]]]) -> list[None]:
     """Do `Halo.unpack` for many blocks, (halo, field, came) in one stream, by one launch."""
     ghosts = [(field, halo.ghosts_of(field, came)) for halo, field, came in tasks]
     _unpack_ghosts([(field, one.table, one) for field, one in ghosts])
+    return [None] * len(tasks)

@@ -21,7 +21,7 @@ from miniapps.contract import Checkpoint, Collect, Edge, Index, Measure, Peer, P
 from miniapps.decomposition import Bounds
 from miniapps.devices.backend import Array, Device
 from miniapps.grid import noise, slabs
-from miniapps.kernel_user import KernelUser
+from miniapps.halo_user import HaloUser
 from miniapps.kernels.amr import REACH
 from miniapps.kernels.amr.interface import AmrKernels
 from miniapps.kernels.halo import beside
@@ -31,7 +31,7 @@ from miniapps.kernels.state_hash import hash_cells
 Requests = Generator[Any, Any, Any]
 
 
-class Patch(KernelUser[AmrKernels]):
+class Patch(HaloUser[AmrKernels]):
     """A box of points of the background or of a refinement, with ghosts: values and sums.
 
     A subclass makes the arrays by `put` when it is created.
@@ -44,10 +44,11 @@ class Patch(KernelUser[AmrKernels]):
     time: int  # steps of the run that have been made
 
     def __init__(
-        self, problem: AmrProblem, index: Index, device: Device, bounds: Bounds,
-        shape: tuple[int, ...], scale: int,
+        self, problem: AmrProblem, layout: AmrLayout, index: Index, device: Device,
+        bounds: Bounds, shape: tuple[int, ...], scale: int,
     ) -> None:  # fmt: skip
         self.problem, self.index, self.device = problem, index, device
+        self.together = self.work_together(layout)
         self.bounds, self.shape, self.scale = bounds, shape, scale
         self.faces = tuple(edge for edge in FACES if edge in self.neighbors)
 
@@ -62,8 +63,7 @@ class Patch(KernelUser[AmrKernels]):
         self.values = self.new = values
         self.sums = sums
         if not self.kernels.IN_PLACE:
-            shape, dtype = tuple(values.shape), values.dtype
-            self.new = self.device.to_device(np.zeros(shape, dtype))
+            self.new = self.device.zeros(values.shape, values.dtype)
 
     def __getstate__(self) -> dict[str, Any]:
         """Attributes without kernels and halos, which are faster to rebuild."""
@@ -120,8 +120,7 @@ class Patch(KernelUser[AmrKernels]):
 
     def sweep(self, phase: str) -> Requests:
         """Exchange the halo, add the stencil's results to the sums, and 1 to the values."""
-        yield Post(phase, self.halo.pack(self.values))
-        self.halo.unpack(self.values, (yield Collect(phase, self.faces)))
+        yield from self.exchange(phase, self.values)
         active = self.region(self.active())
         self.kernels.sweep(self.values, self.new, self.sums, self.scale, active, self.own)
         self.values, self.new = self.new, self.values
@@ -209,7 +208,7 @@ class Background(Patch):
         self, problem: AmrProblem, layout: AmrLayout, index: Index, device: Device
     ) -> None:
         self.neighbors = layout.coarse_neighbors(index)
-        super().__init__(problem, index, device, layout.bounds(index), problem.size, 1)
+        super().__init__(problem, layout, index, device, layout.bounds(index), problem.size, 1)
         self.put(start(problem, self.bounds))
         self.ended = np.zeros((CORNERS, ROW), np.int64)  # what refinements have left here
         self.ended_norms = np.zeros(CORNERS)
@@ -286,7 +285,7 @@ class Refinement(Patch):
         self.kind = refinement(self.corner)
         self.neighbors = layout.fine_neighbors(index)
         bounds, scale = layout.fine_bounds(index), problem.expand
-        super().__init__(problem, index, device, bounds, problem.fine_shape, scale)
+        super().__init__(problem, layout, index, device, bounds, problem.fine_shape, scale)
         self.put()
         self.needed = layout.needed(index)
         self.below = {  # where the points of each block below are among those needed

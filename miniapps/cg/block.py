@@ -16,20 +16,19 @@ from miniapps.contract import (
     EXACT,
     AllReduce,
     Checkpoint,
-    Collect,
     Edge,
     Index,
     Measure,
+    Pause,
     Piece,
-    Post,
     Saved,
 )
 from miniapps.decomposition import Bounds, Layout
-from miniapps.devices.backend import Array, Device
+from miniapps.devices.backend import Array, Device, known
 from miniapps.grid import noise, slabs
-from miniapps.kernel_user import KernelUser
+from miniapps.halo_user import HaloUser
 from miniapps.kernels.cg.interface import CgKernels
-from miniapps.kernels.exact_sum import accumulator
+from miniapps.kernels.exact_sum import WORDS
 from miniapps.kernels.halo import beside
 from miniapps.kernels.halo.interface import Region, box
 
@@ -37,7 +36,7 @@ Requests = Generator[Any, Any, Any]
 COLOURS = (*range(8), *range(6, -1, -1))  # forward and back; the last one would not change
 
 
-class CgBlock(KernelUser[CgKernels]):
+class CgBlock(HaloUser[CgKernels]):
     """A box of points, and a layer of ghosts.
 
     Vectors are those of the algorithm: the solution ``x``, the residual ``r``, the direction ``p``,
@@ -55,6 +54,7 @@ class CgBlock(KernelUser[CgKernels]):
 
     def __init__(self, problem: CgProblem, layout: Layout, index: Index, device: Device) -> None:
         self.problem, self.index, self.device = problem, index, device
+        self.together = self.work_together(layout)
         self.bounds = layout.bounds(index)
         self.neighbors = layout.neighbors(index, diagonals=problem.operator == 27)
         self.rr = self.rz = self.rz_before = self.b_squared = 0.0
@@ -114,24 +114,23 @@ class CgBlock(KernelUser[CgKernels]):
         x, r, p, q = (self.vectors[name] for name in "xrpq")
         self.kernels.turn(self.z, p, plain.quotient(self.rz, self.rz_before), *self.own)
         yield from self.exchange("direction", p)
-        curvature = yield from self.total(self.summed(self.kernels.apply, self.points, p, q))
+        products = self.summed(self.kernels.apply, self.points, p, q)
+        (curvature,) = yield from self.totals(products)
         self.alpha = plain.quotient(self.rz, curvature)
         self.not_positive += int(self.alpha < 0)
         squares = self.summed(self.kernels.advance, x, r, p, q, self.alpha)
         yield from self.turn_to(squares, "colour")
         return self.has_met
 
-    def turn_to(self, squares: np.ndarray, phase: str) -> Requests:
+    def turn_to(self, squares: list[Array], phase: str) -> Requests:
         """Precondition the residual, whose square is in an accumulator, and see how large it is."""
-        self.rz_before = self.rz
-        rr: float
-        if self.problem.preconditioner == "none":
-            rr = self.rz = yield from self.total(squares)
-        else:
-            yield from self.precondition(self.vectors["r"], phase)
-            product = self.summed(self.kernels.dot, self.vectors["r"], self.z)
-            rr, self.rz = yield from self.total(np.array([squares, product]))
-        self.test_tolerance(rr)
+        self.rz_before, r, products = self.rz, self.vectors["r"], []
+        if self.problem.preconditioner != "none":
+            yield from self.precondition(r, phase)
+            products = self.summed(self.kernels.dot, r, self.z)
+        found = yield from self.totals([*squares, *products])
+        self.rz = found[-1]
+        self.test_tolerance(found[0])
 
     def test_tolerance(self, rr: float) -> None:
         """See whether the residual, whose square is given, meets the tolerance."""
@@ -149,23 +148,26 @@ class CgBlock(KernelUser[CgKernels]):
         for n, colour in enumerate(COLOURS):
             if n:
                 yield from self.exchange(f"{phase} {n}", self.z)
-            self.kernels.relax(self.points, self.z, r, colour ^ origin, *self.own)
+            task = self.points, self.z, r, colour ^ origin, *self.own
+            yield from self.at_once(self.kernels.relax, *task)
 
-    def exchange(self, phase: str, vector: Array) -> Requests:
-        """Fill the ghosts of a vector with the neighbours' points."""
-        yield Post(phase, self.halo.pack(vector))
-        came = yield Collect(phase, tuple(self.neighbors))
-        self.halo.unpack(vector, came)
-
-    def summed(self, kernel: Callable[..., None], *arguments: Any, sums: int = 1) -> np.ndarray:
-        """Call a kernel for the block's own points; returns what it adds to accumulators."""
-        words = [self.device.to_device(accumulator()) for _ in range(sums)]
+    def summed(self, kernel: Callable[..., None], *arguments: Any, sums: int = 1) -> list[Array]:
+        """Call a kernel for the block's own points; returns the accumulators to which it adds."""
+        words = [self.device.zeros((WORDS,), np.int64) for _ in range(sums)]
         kernel(*arguments, *self.own, *words)
-        found = [self.device.to_host(one) for one in words]
-        return np.array(found) if sums > 1 else found[0]
+        return words
+
+    def totals(self, sums: list[Array]) -> Requests:
+        """The exact sums over all blocks of accumulators: (n,).
+
+        Other blocks run before this one waits for its own.
+        """
+        found = [self.device.to_host_later(words) for words in sums]
+        yield Pause()
+        return (yield from self.total(np.array([known(words) for words in found])))
 
     def total(self, words: np.ndarray) -> Requests:
-        """The exact sum over all blocks of one accumulator or several: one float64 or (n,)."""
+        """The exact sums over all blocks of (n, WORDS) accumulators on the host: (n,)."""
         return (yield AllReduce(words, EXACT))
 
     # Start and end -------------------------------------------------------------------------------
@@ -174,12 +176,12 @@ class CgBlock(KernelUser[CgKernels]):
         """Test the operators, compute b, and begin at x = 0."""
         yield from self.test_symmetry()
         self.vectors["p"] = self.filled(field(self.problem, wider(self.bounds)))
-        self.summed(self.kernels.apply, self.points, self.vectors["p"], self.vectors["r"])
+        self.kernels.multiply(self.points, self.vectors["p"], self.vectors["r"], *self.own)
         squares = self.summed(self.kernels.dot, self.vectors["r"], self.vectors["r"])
-        self.b_squared = yield from self.total(squares)
+        (self.b_squared,) = yield from self.totals(squares)
         yield from self.begin(squares)
 
-    def begin(self, squares: np.ndarray) -> Requests:
+    def begin(self, squares: list[Array]) -> Requests:
         """Prepare the first iteration; the square of the residual is in an accumulator."""
         yield from self.turn_to(squares, "first colour")
 
@@ -189,15 +191,16 @@ class CgBlock(KernelUser[CgKernels]):
         In units of the rounding error that HPCG allows: the norms of u and v, times that of A.
         """
         u, v = (self.filled(noise_of(self.problem, wider(self.bounds), seed)) for seed in (1, 2))
-        products = []
+        products: list[Array] = []
         for one, other, phase in ((u, v, "u"), (v, u, "v")):
-            self.summed(self.kernels.apply, self.points, one, self.vectors["q"])
+            self.kernels.multiply(self.points, one, self.vectors["q"], *self.own)
             pairs = [(one, one), (other, self.vectors["q"])]
             if self.problem.preconditioner != "none":
                 yield from self.precondition(one, phase)
                 pairs.append((other, self.z))
-            products.append([self.summed(self.kernels.dot, *pair) for pair in pairs])
-        (uu, *ways), (vv, *back) = yield from self.total(np.array(products))
+            for pair in pairs:
+                products += self.summed(self.kernels.dot, *pair)
+        (uu, *ways), (vv, *back) = np.split((yield from self.totals(products)), 2)
         scale = 4 * (self.points - 1) * EPS * math.sqrt(uu * vv)
         self.departure = max(abs(a - b) / scale for a, b in zip(ways, back, strict=True))
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-
 from miniapps.cg import plain
 from miniapps.cg.block import CgBlock, Requests
 from miniapps.contract import Collect, Post
+from miniapps.devices.backend import Array
 
 
 class PipelinedBlock(CgBlock):
@@ -34,20 +33,20 @@ class PipelinedBlock(CgBlock):
         yield from self.look_ahead(products)
         return self.has_met
 
-    def begin(self, squares: np.ndarray) -> Requests:
+    def begin(self, squares: list[Array]) -> Requests:
         """Compute A r, and what the first iteration needs."""
         r, w = self.vectors["r"], self.vectors["w"]
         yield from self.exchange("residual", r)
-        product = self.summed(self.kernels.apply, self.points, r, w)
-        yield from self.look_ahead(np.array([squares, product]))
+        products = self.summed(self.kernels.apply, self.points, r, w)
+        yield from self.look_ahead([*squares, *products])
 
     def go_on(self) -> Requests:
         """Compute A w."""
-        self.summed(self.kernels.apply, self.points, self.vectors["w"], self.vectors["q"])
+        self.kernels.multiply(self.points, self.vectors["w"], self.vectors["q"], *self.own)
         return
         yield  # makes this a generator; it sends no request
 
-    def look_ahead(self, products: np.ndarray) -> Requests:
+    def look_ahead(self, products: list[Array]) -> Requests:
         """Add r r and w r over all blocks, and compute A w, alpha and beta.
 
         The faces of ``w`` are posted before the sum is asked for, so that they travel meanwhile. A
@@ -55,7 +54,7 @@ class PipelinedBlock(CgBlock):
         """
         w = self.vectors["w"]
         yield Post("halo", self.halo.pack(w))
-        rr, wr = yield from self.total(products)
+        rr, wr = yield from self.totals(products)
         self.halo.unpack(w, (yield Collect("halo", tuple(self.neighbors))))
         yield from self.go_on()
         self.test_tolerance(rr)

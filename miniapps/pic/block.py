@@ -48,8 +48,7 @@ class PicBlock(KernelUser[PicKernels]):
 
     def __init__(self, problem: PicProblem, layout: Layout, index: Index, device: Device) -> None:
         self.problem, self.index, self.device = problem, index, device
-        # Whether one launch does the work of all blocks of the process.
-        self.together = layout.is_shared and device.share_queue()
+        self.together = self.work_together(layout)
         self.bounds = layout.bounds(index)
         self.own = np.array(self.bounds, np.int64).reshape(4)  # x0, x1, y0, y1
         self.block_rows = layout.grid[1]

@@ -31,6 +31,7 @@ class TransposeBlock(KernelUser[TransposeKernels]):
         self, problem: TransposeProblem, layout: Layout, index: Index, device: Device
     ) -> None:
         self.problem, self.index, self.device = problem, index, device
+        self.together = self.work_together(layout)
         self.bounds = layout.bounds(index)
         (self.low, self.high), (_, self.order) = self.bounds
         others = [(n - index[0], 0) for n in range(layout.grid[0]) if n != index[0]]
@@ -63,14 +64,15 @@ class TransposeBlock(KernelUser[TransposeKernels]):
         own = self.high - self.low
         shapes = {edge: (own, high - low) for edge, (low, high) in self.columns.items()}
         messages = self.device.messages(shapes, np.float64)
-        self.kernels.take(self.a, self.columns, messages)
+        yield from self.at_once(self.kernels.take, self.a, self.columns, messages)
         yield Post("rows", messages)
-        self.kernels.turn(self.a, self.b, self.low)
+        yield from self.at_once(self.kernels.turn, self.a, self.b, self.low)
         came = yield Collect("rows", tuple(self.columns))
         for edge, (rows, wide) in shapes.items():  # beyond the end of long ones, memory ends too
             if came[edge].nbytes != 8 * rows * wide:
                 raise ValueError(f"{came[edge].nbytes} bytes from {edge}, not {8 * rows * wide}")
-        self.kernels.add(self.b, self.columns, self.device.received(came))
+        messages = self.device.received(came)
+        yield from self.at_once(self.kernels.add, self.b, self.columns, messages)
         self.time += count
         return False
 

@@ -47,6 +47,7 @@ def both(
 def test_operator(points: int) -> None:
     """Catches other bits, a point that is left out, and a seam between threads."""
     both("apply", 2, before=(points,))
+    both("multiply", 2, before=(points,), words=0)
 
 
 @pytest.mark.parametrize("points", [27, 7])
@@ -54,6 +55,23 @@ def test_operator(points: int) -> None:
 def test_gauss_seidel(points: int, odd: int) -> None:
     """Catches a point of another colour, and other bits."""
     both("relax", 2, odd, before=(points,), words=0)
+
+
+@pytest.mark.parametrize("points", [27, 7])
+def test_gauss_seidel_of_several_blocks(points: int) -> None:
+    """Catches a launch for many blocks that takes the points, or the colour, of another one."""
+    gpu, right, tasks = device.get("gpu"), [], []
+    for odd, cells in ((5, (3, 9, 4)), (0, (4, 2, 35)), (4, (1, 5, 5)), (2, (2, 10, 3))):
+        (z, r), own = vectors(2, cells)
+        tasks.append((points, gpu.to_device(z.copy()), gpu.to_device(r), odd, *own))
+        kernels.load("cg", "cpu").relax(points, z, r, odd, *own)
+        right.append(z)
+    found: Any = kernels.load("cg", "gpu")
+    found.relax_all(tasks)
+    for (_, on_gpu, *_), z in zip(tasks, right, strict=True):
+        assert support.same_bits(gpu.to_host(on_gpu), z)
+    found.relax_all(tasks[2:3])  # which has no point of this colour
+    assert support.same_bits(gpu.to_host(tasks[2][1]), right[2])
 
 
 def test_updates_and_dots() -> None:

@@ -73,3 +73,33 @@ def test_blocks_on_the_gpu() -> None:
     problem = TransposeProblem((13,))
     here, there = (support.states_on(name, "transpose", problem, (3, 1)) for name in ("cpu", "gpu"))
     assert here == there
+
+
+def test_many_blocks_at_once() -> None:
+    """Catches a launch for many blocks that takes the rows, or the message, of another one."""
+    of: Any = kernels.load("transpose", "gpu")
+    edge, takes, turns, adds, right = (1, 0), [], [], [], []
+    for seed, (own, other, low) in enumerate(((35, 41, 3), (3, 70, 0), (40, 1, 5))):
+        on = device.get("gpu")
+        on.share_queue()
+        a, b = (support.noise((own, low + own + other), 2 * seed + n) for n in (0, 1))
+        came, columns = support.noise((other, own), 9), {edge: (low, low + other)}
+        takes.append((on.to_device(a), columns, on.messages({edge: (own, other)}, np.float64)))
+        turns.append((takes[-1][0], on.to_device(b), low))
+        adds.append((turns[-1][1], columns, on.received({edge: came})))
+        message = a[:, low : low + other].copy()
+        a[:, low : low + other] += 1
+        b[:, low : low + own] += a[:, low : low + own].T
+        a[:, low : low + own] += 1
+        b[:, low : low + other] += came.T
+        right.append((a, b, message))
+    of.take_all(takes)
+    of.turn_all(turns)
+    of.add_all(adds)
+    for (a, b, message), (there, _, messages), (_, added, _) in zip(
+        right, takes, turns, strict=True
+    ):
+        assert support.same_bits(device.get("gpu").to_host(there), a)
+        assert support.same_bits(device.get("gpu").to_host(added), b)
+        device.get("gpu").stage(list(messages.sealed().values()))
+        assert support.same_bits(np.array(messages[edge].on_host()), message)
