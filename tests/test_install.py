@@ -309,7 +309,7 @@ def test_demo_and_verify_plan_nothing_under_charm():
 def test_verify_leaves_charm_out(monkeypatch, capsys):
     """Catches runs under charm that count as wrong, and a result that hides what it lacks."""
     same = {"state_hash": "same", "checks": []}
-    monkeypatch.setattr(verify.batch, "solve_all", lambda specs: [same] * len(specs))
+    monkeypatch.setattr(verify.batch, "solve_all", lambda specs, **_: [same] * len(specs))
     assert verify.verify(["echo"], full=False) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "charm" in line]
     assert line.startswith("left out: charm: charm4py is not installed")
@@ -327,7 +327,7 @@ def test_without_mpiexec_the_other_drivers_go_on(monkeypatch, capsys):
     planned = {case.driver for case in [*demo.scaling_cases(), *verify.cases((), full=True)]}
     assert planned == set(drivers.found()) - {"mpi"}
     same = {"state_hash": "same", "checks": []}
-    monkeypatch.setattr(verify.batch, "solve_all", lambda specs: [same] * len(specs))
+    monkeypatch.setattr(verify.batch, "solve_all", lambda specs, **_: [same] * len(specs))
     assert verify.verify(["echo"], full=False) == 0
     words = "study strong echo --pes 1 --steps 2".split()
     specs = study_of(build_parser(words).parse_args(words)).specs()

@@ -188,7 +188,7 @@ def test_verify_and_demo(monkeypatch, capsys):
     right = {"state_hash": "0" * 64, "checks": [], "valid": True, "wall_s": 1.0, "steps": 3}
     right |= {"imbalance": 1.5}
 
-    def results(specs: list[Any]) -> list[Any]:
+    def results(specs: list[Any], **_: Any) -> list[Any]:
         return [f"ended: {'a long reason ' * 12}", *[right] * (len(specs) - 1)]
 
     monkeypatch.setattr(verify.batch, "solve_all", results)

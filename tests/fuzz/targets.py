@@ -152,7 +152,7 @@ def replace_what_runs() -> None:
     execute.run = only_check  # type: ignore[assignment]
     command.study = only_plan
     comm_command.command = only_plan_benchmarks
-    batch.solve_all = lambda specs, timeout=None: []  # type: ignore[assignment]
+    batch.solve_all = lambda *_, **named: []  # type: ignore[assignment]
     verify.verify = doctor.doctor = selftest.selftest = nothing  # type: ignore[assignment]
     demo.demo = noise.noted = nothing  # type: ignore[assignment]
     launch.launch = benchmarks.execute = anatomy.comm_anatomy = nothing  # type: ignore[assignment]
