@@ -20,7 +20,7 @@ import pytest
 import support
 from test_failures import sabotage
 
-from miniapps import apps, lessons
+from miniapps import apps, drivers, lessons
 from miniapps.communication import session
 from miniapps.communication.catalogue import CATALOGUE
 from miniapps.communication.progress import Progress
@@ -32,7 +32,7 @@ from miniapps.drivers.crashes import crashes_told
 from miniapps.drivers.file import FileOptions, launch
 from miniapps.drivers.file.driver import unusual_path
 from miniapps.drivers.shared_memory import Offer
-from miniapps.workbench import cli, standard_output
+from miniapps.workbench import cli, doctor, standard_output
 from miniapps.workbench.errors import explained
 from miniapps.workbench.run import launch as launches
 from miniapps.workbench.run.batch import solve_all
@@ -249,6 +249,16 @@ def test_mpi_says_what_it_needs_before(shared: Any, refused: Callable[..., str])
     assert "needs 2.2 MB of shared memory: /dev/shm has 2.0 of 64.0 MB free" in said
     assert "needs 2.2 MB" in refused("comm", "latency")
     assert "MB of shared memory" in refused("verify", "echo")
+
+
+def test_doctor_says_what_ranks_of_a_launcher_need(shared, monkeypatch):
+    """Mistake: "PE 1 died" alone, or an MPI called broken that works with less than MPICH needs."""
+    shared(1)
+    ends = {"false": "PE 1 died", "true": {"versions": {}, "valid": True}}
+    monkeypatch.setattr(launches, "launch_all", lambda _, words, __: [ends[Path(words[0]).name]])
+    died, works = (doctor.driver_works(drivers.get("mpi"), launcher) for launcher in ends)
+    assert "MB of shared memory: /dev/shm has 1.0 of 64.0 MB free" in died.found
+    assert works.works and not died.works
 
 
 def test_lessons_say_what_they_need_before(shared, capsys, tmp_path):

@@ -78,7 +78,7 @@ def test_the_list_of_lessons_says_how_to_begin(capsys: pytest.CaptureFixture[str
 def test_a_library_is_one_line_without_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches the blanks and line breaks that MPICH puts into its version."""
     record = {"versions": {"mpi": "MPICH Version:      5.0.2\nMore"}, "valid": True}
-    monkeypatch.setattr("miniapps.workbench.doctor.solve", lambda spec: record)
+    monkeypatch.setattr("miniapps.workbench.doctor.solve", lambda *_: record)
     found = driver_works(Case("mpi").can)
     assert found.found.endswith("messages arrive; MPICH Version: 5.0.2 More")
 

@@ -26,10 +26,11 @@ from miniapps.parameters import InputError
 from miniapps.workbench import environment
 from miniapps.workbench.exit_status import FAILED, VALID
 from miniapps.workbench.plural import counted
-from miniapps.workbench.run import launch, record, versions
-from miniapps.workbench.run.batch import Result, solve
+from miniapps.workbench.run import record, versions
+from miniapps.workbench.run.batch import solve
 from miniapps.workbench.run.cases import Case, spec_of
 from miniapps.workbench.run.processes import remove_orphans
+from miniapps.workbench.run.shared_memory import require_shared_of
 
 GPU_PACKAGES = {"numba-cuda": ("numba-cuda",), "CuPy": ("cupy-cuda13x", "cupy")}
 ASK_LIMIT_S = 60
@@ -170,8 +171,11 @@ def driver_works(driver: Driver, launcher: str | None = None) -> Finding:
     if reason is not None:
         return Finding(f"driver {name}", False, reason, cost)
     case = Case(name, 1 if driver.one_pe else min(2, environment.cores()))
+    spec = spec_of("echo", case, "tiny")
     try:
-        result = echo(case, launcher)
+        result = solve(spec, launcher)
+        if isinstance(result, str):  # with a launcher, this was not checked before
+            require_shared_of("run", spec)
     except InputError as error:
         return Finding(f"driver {name}", False, str(error), cost)
     if isinstance(result, str):
@@ -179,15 +183,6 @@ def driver_works(driver: Driver, launcher: str | None = None) -> Finding:
     library = " ".join(result["versions"].get(name, "").split())
     found = f"{counted(case.pes, 'PE')}, messages arrive" + (f"; {library}" if library else "")
     return Finding(f"driver {name}", result["valid"], found, cost)
-
-
-def echo(case: Case, launcher: str | None) -> Result:
-    """The result of a small echo run. Raises InputError if it cannot be started."""
-    spec = spec_of("echo", case, "tiny")
-    if launcher is None:
-        return solve(spec)
-    (result,) = launch.launch_all([spec], launch.command_for_all([spec], (), launcher), None)
-    return result
 
 
 def gpu() -> Iterator[Finding]:

@@ -234,7 +234,7 @@ def record_of(run: Run) -> dict[str, Any]:
     def command(spec: Any) -> list[str]:
         pinned = run.hosts is None and spec.pes <= environment.cores()
         pinning = launch.pinning(spec) if pinned and not run.case.can.one_process else []
-        return launch.command_for_all([spec], pinning, None)
+        return launch.command_for_all([spec], pinning)
 
     said = " ".join(f"{key} {shown(value)}" for key, value in run.problem.items())
     print(f"{run.app} {said}: {run.case}", file=sys.stderr)

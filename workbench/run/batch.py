@@ -30,37 +30,35 @@ LONGEST = 1 << 14  # characters of a command line
 Result = dict[str, Any] | str  # a record, or the reason why the run failed
 
 
-def solve(spec: RunSpec) -> Result:
-    """The result of one run. Raises InputError if its launcher is missing."""
-    (result,) = solve_all([spec])
+def solve(spec: RunSpec, launcher: str | None = None) -> Result:
+    """The result of one run. Raises InputError as `solve_all` does."""
+    (result,) = solve_all([spec], launcher=launcher)
     return result
 
 
-def solve_all(specs: Sequence[RunSpec], stall_s: float | None = None) -> list[Result]:
+def solve_all(
+    specs: Sequence[RunSpec],
+    stall_s: float | None = None,
+    launcher: str | None = None,
+    check: bool = True,
+) -> list[Result]:
     """The result of each run, in order.
 
-    Raises InputError if a launcher is missing, or memory that PEs share.
+    Runs of few blocks are made first, because under charm the chares of completed runs remain and
+    take part in every load-balancing step of later runs.
+
+    Raises InputError if a launcher is missing or, with ``check``, memory that PEs share.
+    ``launcher``: replaces the driver's own; how much memory its PEs share is not known.
     """
-    require_shared_of("run", *specs)
-    return _in_order(specs, stall_s)
-
-
-def _in_order(specs: Sequence[RunSpec], stall_s: float | None) -> list[Result]:
-    results = sorted(solved(specs, stall_s), key=lambda found: found[0])
-    return [result for _, result in results]
-
-
-def solved(specs: Sequence[RunSpec], stall_s: float | None = None) -> Iterator[tuple[int, Result]]:
-    """Number and result of each run, in the order in which runs end.
-
-    Runs of few blocks come first, because under charm the chares of completed runs remain and take
-    part in every load-balancing step of later runs.
-    """
+    if check and launcher is None:
+        require_shared_of("run", *specs)
     groups: dict[Any, list[int]] = {}
     for number in sorted(range(len(specs)), key=lambda number: specs[number].blocks):
         groups.setdefault(launch_of(specs[number]), []).append(number)
+    results: dict[int, Result] = {}
     for numbers in groups.values():
-        yield from _group([(number, specs[number]) for number in numbers], stall_s)
+        results |= _group([(number, specs[number]) for number in numbers], stall_s, launcher)
+    return [results[number] for number in range(len(specs))]
 
 
 def launch_of(spec: RunSpec) -> tuple[Any, ...]:
@@ -71,11 +69,13 @@ def launch_of(spec: RunSpec) -> tuple[Any, ...]:
     return spec.driver, *where, tuple(spec.own.runtime())
 
 
-def _group(runs: list[tuple[int, RunSpec]], stall_s: float | None) -> Iterator[tuple[int, Result]]:
+def _group(
+    runs: list[tuple[int, RunSpec]], stall_s: float | None, launcher: str | None
+) -> Iterator[tuple[int, Result]]:
     """Make runs that share a launch, with another launch after each run that fails."""
     while runs and not (runs[0][1].can.one_process and stall_s is None):
         specs = [spec for _, spec in runs]
-        results = launch.launch_all(specs, launch.command_for_all(specs), stall_s)
+        results = launch.launch_all(specs, launch.command_for_all(specs, (), launcher), stall_s)
         yield from zip((number for number, _ in runs), results, strict=False)
         runs = runs[len(results) :]
     for number, spec in runs:
@@ -131,7 +131,7 @@ def batch(source: str, spec_of: Callable[[list[str]], RunSpec], stall_s: float |
     lines = lines_of(source)
     specs = [spec_of(words) for words in lines if words]
     status = VALID
-    for result in _in_order(specs, stall_s):  # each has been checked, unless --force is given
+    for result in solve_all(specs, stall_s, check=False):  # checked before, or --force
         print(json.dumps({"failed": result} if isinstance(result, str) else result))
         if isinstance(result, str):
             status = FAILED
