@@ -21,6 +21,7 @@ from miniapps.contract import (
     SETUP,
     AllReduce,
     Batch,
+    Begin,
     Collect,
     CollectSum,
     Edge,
@@ -51,7 +52,7 @@ from miniapps.drivers.timing import PELog, Stepper, answer_batches
 from miniapps.drivers.waits import Wait, sentences, wait_of
 from miniapps.saved import SavedState
 
-REQUESTS = Post | PostSum | Collect | CollectSum | AllReduce | Pause | Batch
+REQUESTS = Post | PostSum | Collect | CollectSum | AllReduce | Begin | Pause | Batch
 
 
 class Departure(NamedTuple):
@@ -120,6 +121,10 @@ class Transport:
     def all_reduce(self, value: Any, op: str) -> Any:
         """Combine this process's value with those of all others."""
         return np.array(value)[()]
+
+    def begin_reduction(self, runner: Runner, reduction: AllReduce) -> bool:
+        """Begin to combine a block's value with others; False if the driver has to do it."""
+        return True  # all values are here once the last block requests the result
 
     def gather(self, value: Any) -> list[Any] | None:
         """The values of all processes, in the first of them; None in others."""
@@ -202,6 +207,8 @@ class Runner:
                     if answer is None:
                         return answered
                 elif kind is Pause and not answered:
+                    answer = None
+                elif kind is Begin and transport.begin_reduction(self, request.reduction):
                     answer = None
                 else:
                     return answered

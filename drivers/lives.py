@@ -16,6 +16,7 @@ import numpy as np
 
 from miniapps.contract import (
     AllReduce,
+    Begin,
     Collect,
     CollectSum,
     Edge,
@@ -30,7 +31,7 @@ from miniapps.drivers.job import Job, RunError
 from miniapps.drivers.timing import Stepper
 from miniapps.drivers.waits import step_name
 
-NOT_FOR_A_TIME = PostSum, CollectSum, AllReduce
+NOT_FOR_A_TIME = PostSum, CollectSum, AllReduce, Begin
 
 
 class Lives(NamedTuple):

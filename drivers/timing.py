@@ -22,7 +22,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from miniapps.contract import SETUP, Batch, Life, Pause, Place, Post, PostSum
+from miniapps.contract import (
+    SETUP,
+    AllReduce,
+    Batch,
+    Begin,
+    Life,
+    MessageError,
+    Pause,
+    Place,
+    Post,
+    PostSum,
+)
 from miniapps.devices.backend import Clock
 from miniapps.drivers import machine
 from miniapps.drivers.audits import Witness
@@ -151,6 +162,7 @@ class Stepper:
             self.launch_alone()
         self.generator: Life | None = None
         self.witness: Witness | None = None  # of the messages in an audited round
+        self.begun: AllReduce | None = None  # by a Begin
         self.step = SETUP  # the first of the round
         self.finished = False  # the block reported that the whole run is finished
         self._forget()
@@ -228,6 +240,8 @@ class Stepper:
             self.finished = bool(stop.value)
         except BaseException as raised:
             raise self._placed(raised)  # noqa: B904 - it has its cause, or is what was raised
+        if type(request) is Begin or self.begun is not None:
+            self._note_begun(request)
         now = device.mark_after(before)
         if now is not before:  # else there was no work for the device
             self.compute.append((before, now, 1.0))
@@ -239,6 +253,22 @@ class Stepper:
         if self.witness is not None:
             self.witness.requested(request)
         return request
+
+    def _note_begun(self, request: Any) -> None:
+        """Raise MessageError unless an AllReduce that was begun is the next one of this step."""
+        if self.begun is not None:
+            if type(request) is Begin or request is None:
+                what = "begins another one" if request else "ends its round"
+            elif type(request) is AllReduce and request is not self.begun:
+                what = "requests another one"
+            else:
+                what = None
+            if what is not None:
+                raise self._placed(MessageError(f"{what} before the AllReduce that it has begun"))
+        if type(request) is Begin:
+            self.begun = request.reduction
+        elif request is self.begun:
+            self.begun = None
 
     def _note_sent(self, messages: Any) -> None:
         """Record the messages of a request, which the driver has not checked yet."""

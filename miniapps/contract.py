@@ -121,6 +121,17 @@ class AllReduce:
             raise ValueError(f"AllReduce op {self.op!r}: must be one of {known}")
 
 
+class Begin(NamedTuple):
+    """Begin an AllReduce that the block will request later in this step, before any other one.
+
+    So the values of blocks can be combined while the block computes. A driver may also wait until
+    the block requests ``reduction`` itself, which is answered with the result. Its value must not
+    change in between.
+    """
+
+    reduction: AllReduce
+
+
 @dataclass(frozen=True, slots=True)
 class Pause:
     """Record the work since the last request as computing, and let other blocks run first.

@@ -52,6 +52,9 @@ WRONG = {
     "exact_of_other_types": ("different operations, sizes or types", None),
     "exact_of_other_sizes": ("different sizes", None),
     "exact_sum_of_integers": ("TypeError: an exact sum is of float64", None),
+    "requests_another": ("requests another one before the AllReduce that it has begun", None),
+    "begins_two": ("begins another one before the AllReduce that it has begun", None),
+    "only_begins": ("ends its round before the AllReduce that it has begun", None),
     "nonsense": ("yielded 'halo', which is no request", None),
     "never_collects": (LEFT, None),
     "posts_twice": ("arrived twice", None),
@@ -73,6 +76,7 @@ SHARED = {
     "sums_of_other_types",  # as `sums_of_other_shapes`
     "too_few_answers",  # as `late_too_few_answers`
     "raises",  # test_failures.py
+    *("requests_another", "begins_two", "only_begins"),  # as `raises`
     "exact_sum_of_integers",  # as `raises`
     *("exact_and_max", "exact_of_other_sizes"),  # as `exact_of_other_types`, if MPI does not see it
 }

@@ -15,6 +15,7 @@ from miniapps.contract import (
     SETUP,
     AllReduce,
     Batch,
+    Begin,
     Collect,
     CollectSum,
     Pause,
@@ -86,6 +87,8 @@ class BlockChare(Chare):
         self.home = charm.myPe()
         self.entry: Entry | None = None  # of this chare in the runtime's table of loads
         self.waiting: Collect | CollectSum | None = None  # the Collect whose messages are missing
+        self.has_begun = False  # whether the block has begun an AllReduce, and not requested it yet
+        self.total: Any = None  # its result, if that has come
         self.answered = False  # `answer` holds the answer to the runner's request
         self.answer: Any = None
         self.step = self.at = 0  # next step, and number of the next round
@@ -144,10 +147,16 @@ class BlockChare(Chare):
             self.put_sum(step, phase, edges, total)
 
     def reduced(self, total: Any) -> None:
-        """Resume with the result of an AllReduce; all chares of a PE share ``total``."""
+        """Store the result of a reduction, and resume a block that waits for it.
+
+        All chares of a PE share ``total``.
+        """
         with self.pe.guard():
             request = self.runner.request
-            self.go_on(result_of(total, request.value, request.op))
+            if type(request) is AllReduce:
+                self.go_on(result_of(total, request.value, request.op))
+            else:
+                self.total = total
 
     def resumeFromSync(self) -> None:  # noqa: N802 - the runtime's name
         """Continue after load balancing, perhaps on another PE."""
@@ -368,12 +377,27 @@ class BlockChare(Chare):
         if isinstance(request, (Collect, CollectSum)):
             self.waiting = request
         elif isinstance(request, AllReduce):
-            value = packed_value(request.value, request.op)
-            op = ADDED.get(request.op, request.op)
-            self.reduce(self.thisProxy.reduced, value, getattr(Reducer, op))
+            begun, self.has_begun = self.has_begun, False
+            total, self.total = self.total, None
+            if not begun:
+                self.contribute_to(request)
+            elif total is not None:
+                self.runner.answer(result_of(total, request.value, request.op))
+                self.serve(self.pe)
+        elif isinstance(request, Begin):
+            self.has_begun = True
+            self.contribute_to(request.reduction)
+            self.runner.answer(None)
+            self.serve(self.pe)
         elif isinstance(request, Pause):
             self.go_on(None)
         elif isinstance(request, Batch):
             self.pe.batch(self, request)
         else:
             raise TypeError(f"block {self.place[1]} yielded {request!r}, which is no request")
+
+    def contribute_to(self, reduction: AllReduce) -> None:
+        """Give the runtime the block's value; it calls `reduced` with the result."""
+        value = packed_value(reduction.value, reduction.op)
+        op = ADDED.get(reduction.op, reduction.op)
+        self.reduce(self.thisProxy.reduced, value, getattr(Reducer, op))

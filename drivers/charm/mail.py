@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.contract import Collect, Place, Post, PostSum, checked_messages
+from miniapps.contract import AllReduce, Collect, Place, Post, PostSum, checked_messages
 from miniapps.devices.messages import Allocate, DeviceMessage, plain_envelope
 from miniapps.drivers.gpu_ipc import Ledger, Sharers, through_host
 
@@ -39,6 +39,10 @@ class Mail:
         # Sums for blocks of other PEs, by (step, phase, number): edges that they see, and total.
         self.sums: dict[tuple[int, str, int], tuple[list[Any], Any]] = {}
         self.senders: dict[tuple[str, int], int] = {}  # edges that lead from blocks here to others
+
+    def begin_reduction(self, runner: Any, reduction: AllReduce) -> bool:
+        """Leave it to the chare."""
+        return False
 
     def relearn(self) -> None:
         """Count by how many edges the blocks here, of each kind, reach each block of another PE."""

@@ -13,9 +13,10 @@ from functools import partial
 from time import sleep
 from typing import Any
 
+import numpy as np
 from mpi4py import MPI
 
-from miniapps.contract import Edge, Peer
+from miniapps.contract import AllReduce, Edge, Peer
 from miniapps.drivers.engine import Runner
 from miniapps.drivers.headers import TAGS
 from miniapps.drivers.job import Job, RunError, Watcher
@@ -24,7 +25,7 @@ from miniapps.drivers.mpi.gpu_aware import gpu_aware
 from miniapps.drivers.mpi.links import DeviceLink, Link, SharedLink
 from miniapps.drivers.outcome import Report, joined
 from miniapps.drivers.ranks import OfPlaces, RankTransport, run_block, started_on
-from miniapps.drivers.reduction import packed_value, result_of
+from miniapps.drivers.reduction import ADDED, packed_value, result_of
 
 OPS = {"sum": MPI.SUM, "min": MPI.MIN, "max": MPI.MAX}
 
@@ -35,6 +36,7 @@ class Ranks(RankTransport):
     def __init__(self, comm: MPI.Comm, job: Job[RankOptions]) -> None:
         super().__init__(comm.rank, job.layout)
         self.comm = comm
+        self.begun: tuple[np.ndarray, MPI.Request] | None = None  # a reduction
         self.direct, self.why = device_path(comm, job)
         if not self.direct:
             self.share_gpu(comm, job)
@@ -49,10 +51,23 @@ class Ranks(RankTransport):
         return Link(self.comm, edge, peer, rank, kinds)
 
     def all_reduce(self, value: Any, op: str) -> Any:
-        """Combine the values of all ranks."""
-        total = packed_value(value, op)
-        self.comm.Allreduce(MPI.IN_PLACE, total, OPS[op])
+        """Combine the values of all ranks, or wait for it where this has begun."""
+        if self.begun is None:
+            total = packed_value(value, op)
+            self.comm.Allreduce(MPI.IN_PLACE, total, OPS[op])
+        else:
+            (total, request), self.begun = self.begun, None
+            request.Wait()
         return result_of(total, value, op)
+
+    def begin_reduction(self, runner: Runner, reduction: AllReduce) -> bool:
+        """Begin what `all_reduce` does."""
+        value, op = reduction.value, reduction.op
+        if op in ADDED:  # as the engine packs it
+            value, op = packed_value(value, op), ADDED[op]
+        total = packed_value(value, op)
+        self.begun = total, self.comm.Iallreduce(MPI.IN_PLACE, total, OPS[op])
+        return True
 
     def barrier(self) -> None:
         """Wait for all ranks."""

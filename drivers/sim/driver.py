@@ -18,6 +18,7 @@ from miniapps.contract import (
     SETUP,
     AllReduce,
     Batch,
+    Begin,
     Collect,
     CollectSum,
     Pause,
@@ -45,7 +46,7 @@ from miniapps.drivers.schedule import Event, read_schedule
 from miniapps.drivers.serial import PATH, fail  # noqa: F401 - drivers.load needs both
 from miniapps.drivers.sim import SimOptions
 
-NEVER_WAIT = {Post, PostSum, Pause}  # requests that can be answered at once
+NEVER_WAIT = {Post, PostSum, Pause, Begin}  # requests that can be answered at once
 
 
 class Observer(Protocol):
@@ -254,7 +255,7 @@ class SimEngine(Engine):
         request, answer = runner.request, None
         if type(request) in (Post, PostSum):
             self.transport.post(runner, request)
-        elif type(request) is not Pause:
+        elif type(request) not in NEVER_WAIT:
             answer = self.transport.collect(runner, request)
         self.resume(runner, answer)
         self.look(runner)

@@ -157,14 +157,15 @@ class CgBlock(HaloUser[CgKernels]):
         kernel(*arguments, *self.own, *words)
         return words
 
-    def totals(self, sums: list[Array]) -> Requests:
-        """The exact sums over all blocks of accumulators: (n,).
-
-        Other blocks run before this one waits for its own.
-        """
+    def on_host(self, sums: list[Array]) -> Requests:
+        """Accumulators on the host, (n, WORDS); other blocks run before this one waits."""
         found = [self.device.to_host_later(words) for words in sums]
         yield Pause()
-        return (yield from self.total(np.array([known(words) for words in found])))
+        return np.array([known(words) for words in found])
+
+    def totals(self, sums: list[Array]) -> Requests:
+        """The exact sums over all blocks of accumulators: (n,)."""
+        return (yield from self.total((yield from self.on_host(sums))))
 
     def total(self, words: np.ndarray) -> Requests:
         """The exact sums over all blocks of (n, WORDS) accumulators on the host: (n,)."""

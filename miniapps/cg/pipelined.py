@@ -1,4 +1,4 @@
-"""A block of pipelined CG: an iteration has one reduction, and a halo travels meanwhile."""
+"""A block of pipelined CG: an iteration has one reduction, beside the halo and the operator."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from miniapps.cg import plain
 from miniapps.cg.block import CgBlock, Requests
-from miniapps.contract import Collect, Post
+from miniapps.contract import EXACT, AllReduce, Begin, Collect, Post
 from miniapps.devices.backend import Array
 
 
@@ -49,14 +49,16 @@ class PipelinedBlock(CgBlock):
     def look_ahead(self, products: list[Array]) -> Requests:
         """Add r r and w r over all blocks, and compute A w, alpha and beta.
 
-        The faces of ``w`` are posted before the sum is asked for, so that they travel meanwhile. A
+        The driver adds up while the faces of ``w`` travel and the block applies the operator. A
         residual that has only rounding errors is not followed further, as ``w`` is A r no longer.
         """
         w = self.vectors["w"]
         yield Post("halo", self.halo.pack(w))
-        rr, wr = yield from self.totals(products)
+        total = AllReduce((yield from self.on_host(products)), EXACT)
+        yield Begin(total)
         self.halo.unpack(w, (yield Collect("halo", tuple(self.neighbors))))
         yield from self.go_on()
+        rr, wr = yield total
         self.test_tolerance(rr)
         left = rr if rr > plain.NOTHING_LEFT * self.b_squared else 0.0
         self.beta = plain.quotient(left, self.rz)

@@ -17,6 +17,7 @@ from miniapps.contract import (
     EXACT,
     AllReduce,
     Batch,
+    Begin,
     Collect,
     CollectSum,
     Edge,
@@ -155,6 +156,25 @@ def exact_sums(toy: Any) -> Life:
     toy.expect((yield AllReduce(words, EXACT)) == fsum(sum(cells, [])))
 
 
+@script
+def begun_reductions(toy: Any) -> Life:
+    """Begin to reduce, and wait for messages; block 0 sends its own only when it has begun."""
+    sums = [addend(number) for number in range(prod(toy.grid))]
+    reduction = AllReduce(addend(toy.number), EXACT)
+    if toy.number == 0:
+        yield Begin(reduction)
+    yield Post("halo", labels(toy))
+    check(toy, (yield Collect("halo", edges(toy))))
+    if toy.number:
+        yield Begin(reduction)
+    check(toy, (yield from Exchange("later", labels(toy))))
+    toy.expect((yield reduction) == fsum(sums))
+    largest = AllReduce(np.array([toy.number, toy.time]), "max")
+    yield Begin(largest)
+    toy.expect((yield largest).tolist() == [len(sums) - 1, toy.time])
+    toy.expect((yield AllReduce(1, "sum")) == len(sums))
+
+
 def doubled(tasks: list[int]) -> list[Any]:
     """Twice each task, an error for 3."""
     return [ValueError("three") if task == 3 else 2 * task for task in tasks]
@@ -244,6 +264,26 @@ def reduces_accumulators(toy: Any) -> Life:
 def exact_sum_of_integers(toy: Any) -> Life:
     """Reduce what has an exact sum anyway."""
     yield AllReduce(1, EXACT)
+
+
+@script
+def requests_another(toy: Any) -> Life:
+    """Begin a reduction and request another one, though with the same value."""
+    yield Begin(AllReduce(1, "sum"))
+    yield AllReduce(1, "sum")
+
+
+@script
+def begins_two(toy: Any) -> Life:
+    """Begin a second reduction before the first has ended."""
+    yield Begin(AllReduce(1, "sum"))
+    yield Begin(AllReduce(2, "sum"))
+
+
+@script
+def only_begins(toy: Any) -> Life:
+    """Begin a reduction whose result nobody wants."""
+    yield Begin(AllReduce(1, "sum"))
 
 
 SCRIPTS["exact_and_max"] = reduces_exactly, reduces_by_max
