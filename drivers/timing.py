@@ -256,19 +256,17 @@ class Stepper:
 
     def _note_begun(self, request: Any) -> None:
         """Raise MessageError unless an AllReduce that was begun is the next one of this step."""
-        if self.begun is not None:
-            if type(request) is Begin or request is None:
-                what = "begins another one" if request else "ends its round"
-            elif type(request) is AllReduce and request is not self.begun:
-                what = "requests another one"
-            else:
-                what = None
-            if what is not None:
-                raise self._placed(MessageError(f"{what} before the AllReduce that it has begun"))
-        if type(request) is Begin:
-            self.begun = request.reduction
+        kind = type(request)
+        if self.begun is not None and request is not self.begun:
+            if request is None or kind in (Begin, AllReduce):
+                verb = {Begin: "begins another one", AllReduce: "requests another one"}
+                does = verb.get(kind, "ends its round")
+                error = MessageError(f"{does} before the AllReduce that it has begun")
+                raise self._placed(error)
         elif request is self.begun:
             self.begun = None
+        if kind is Begin:
+            self.begun = request.reduction
 
     def _note_sent(self, messages: Any) -> None:
         """Record the messages of a request, which the driver has not checked yet."""
