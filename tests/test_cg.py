@@ -435,6 +435,17 @@ def test_a_matrix_that_is_not_definite(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "curvatures that are not positive" in solved.failed, kind
 
 
+@pytest.mark.parametrize(
+    ("curvature", "rz", "count"),
+    [(1, 1, 0), (0, 0, 0), (2, 0, 0), (-1, 0, 0), (-1, 1, 1), (0, 1, 1), (1, -1, 1), (-1, -1, 1)],
+)
+def test_curvatures_and_products(curvature: float, rz: float, count: int) -> None:
+    """Catches a curvature of 0, and a negative one that a negative r z hides."""
+    (block,) = support.blocks_of("cg", problem_of(), (1, 1, 1))
+    block.note_curvature(curvature, rz)
+    assert block.not_positive == count
+
+
 @pytest.mark.long
 def test_a_large_problem_is_validated_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches checks that hold for small problems only, and norms of some planes only."""

@@ -189,21 +189,23 @@ def missing() -> str | None:
     return None if shutil.which("cc") else "no C compiler, cc, was found"
 
 
-def in_stub(words: list[str], delays: str) -> dict[str, dict[str, float]]:
-    """The results of this script in a process that uses the stub driver, with these delays."""
+def with_stub(folder: Path, delays: str) -> dict[str, str]:
+    """The environment of processes that use the stub driver, with these delays."""
     import gpu_stub
 
-    with tempfile.TemporaryDirectory() as folder:
-        gpu_stub.compile_driver(Path(folder))
-        found = gpu_stub.environment(Path(folder))
-        found["PYTHONPATH"] = f"{ROOT}:{found['PYTHONPATH']}"
-        if delays:
-            found[gpu_stub.COSTS] = str(Path(folder) / "delays")
-            Path(found[gpu_stub.COSTS]).write_text(delays)
-        command = [sys.executable, __file__, "--measure", *words]
-        done = subprocess.run(
-            command, env=os.environ | found, check=True, stdout=subprocess.PIPE, text=True
-        )
+    gpu_stub.compile_driver(folder)
+    found = gpu_stub.environment(folder)
+    found["PYTHONPATH"] = f"{ROOT}:{found['PYTHONPATH']}"
+    if delays:
+        found[gpu_stub.COSTS] = str(folder / "delays")
+        (folder / "delays").write_text(delays)
+    return os.environ | found
+
+
+def in_process(words: list[str], environment: dict[str, str]) -> dict[str, dict[str, float]]:
+    """The results of this script in a process of its own."""
+    command = [sys.executable, __file__, "--measure", *words]
+    done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout)
 
 
@@ -254,11 +256,11 @@ def main() -> int:
         print(f"--costs {options.costs}: {error!r}; give results of calls.py", file=sys.stderr)
         return 2
     results = {}
-    if options.counts:
-        results = in_stub(["--counts", *names], delays)
-    else:
-        for name in names:  # in a process each: what large cases leave makes later ones slower
-            results |= in_stub([name], delays)
+    with tempfile.TemporaryDirectory() as folder:
+        environment = with_stub(Path(folder), delays)
+        # In a process each, if they are timed: what large cases leave makes later ones slower.
+        for words in [["--counts", *names]] if options.counts else [[name] for name in names]:
+            results |= in_process(words, environment)
     if options.counts or options.case:
         print(json.dumps(results, indent=1))
         return 0

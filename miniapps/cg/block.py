@@ -116,11 +116,15 @@ class CgBlock(HaloUser[CgKernels]):
         yield from self.exchange("direction", p)
         products = self.summed(self.kernels.apply, self.points, p, q)
         (curvature,) = yield from self.totals(products)
+        self.note_curvature(curvature, self.rz)
         self.alpha = plain.quotient(self.rz, curvature)
-        self.not_positive += int(self.alpha < 0)
         squares = self.summed(self.kernels.advance, x, r, p, q, self.alpha)
         yield from self.turn_to(squares, "colour")
         return self.has_met
+
+    def note_curvature(self, curvature: float, rz: float) -> None:
+        """Count an iteration in which p A p or r z is not positive, while anything is left."""
+        self.not_positive += int(rz != 0 and not (curvature > 0 and rz > 0))
 
     def turn_to(self, squares: list[Array], phase: str) -> Requests:
         """Precondition the residual, whose square is in an accumulator, and see how large it is."""

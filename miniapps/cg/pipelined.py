@@ -63,6 +63,6 @@ class PipelinedBlock(CgBlock):
         left = rr if rr > plain.NOTHING_LEFT * self.b_squared else 0.0
         self.beta = plain.quotient(left, self.rz)
         curvature = wr - self.beta * plain.quotient(left, self.alpha)  # p A p
+        self.note_curvature(curvature, left)
         self.alpha = plain.quotient(left, curvature)
-        self.not_positive += int(self.alpha < 0)
         self.rz_before, self.rz = self.rz, left

@@ -413,6 +413,7 @@ TESTS = {  # of files, what runs cannot show
     ),
     "miniapps/cg/block.py": (
         "test_cg.py::test_a_matrix_that_is_not_definite",
+        "test_cg.py::test_curvatures_and_products",
         "test_cg.py::test_a_large_problem_is_validated_too",
         "test_cg.py::test_continued_on_other_blocks",
         "test_cg.py::test_numbers_of_a_checkpoint",
