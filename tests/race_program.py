@@ -197,6 +197,9 @@ WAITS = {
     "flags on the host": Wait(
         memory.PinnedCopy.get, "streams.reached_already(self.copied)", "leanmd", "by reference"
     ),
+    "sums on the host": Wait(
+        memory.PinnedCopy.get, "streams.reached_already(self.copied)", "cg", "by reference"
+    ),
     "table of tasks": Wait(
         memory.PinnedRing.take, "streams.reached_already(copied)", "pic", "by reference"
     ),
