@@ -174,7 +174,7 @@ def test_one_colour(points: int, cells: tuple[int, ...]) -> None:
         right, at = z.copy(), box(own)
         every = tuple(slice(first, None, 2) for first in colour)
         right[at][every] = plain.relaxed(points, z[around(own)], r[at])[every]
-        CG.relax(points, z, r, odd, *own)
+        CG.relax(points, z, r, np.array([odd]), *own)
         assert support.same_bits(z, right)
 
 

@@ -129,7 +129,7 @@ def shares(n: int, repeats: int) -> dict[str, float]:
         "operator and exact dot": lambda: cg.apply(27, p, q, *own, words),
         "operator of 7 points and exact dot": lambda: cg.apply(7, p, q, *own, words),
         "updates and exact dot": lambda: cg.advance(x, r, p, q, 0.0, *own, words),
-        "Gauss-Seidel, a colour": lambda: cg.relax(27, x, r, 3, *own),
+        "Gauss-Seidel, a colour": lambda: cg.relax(27, x, r, np.array([3]), *own),
     }
     whole = iterations(n, "noise") | iterations(n, "ones")
     times, bandwidth = beside_a_triad(kernels | whole, repeats)

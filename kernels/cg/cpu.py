@@ -53,7 +53,7 @@ from miniapps.kernels.exact_sum.cpu import (
     with_product,
 )
 
-GRID, ROW, WORDS = float64[:, :, ::1], float64[::1], int64[::1]
+GRID, ROW, WORDS, COLOURS = float64[:, :, ::1], float64[::1], int64[::1], int64[::1]
 REGION = (int64,) * 6
 ROWS = (ROW, ROW, *(uint64,) * 4)  # u and v, the first point, points of a row, plane and row
 IN_STRIP = 24576  # points of a plane
@@ -466,17 +466,29 @@ def _relaxed_star(z, r, odd, at, n, plane, row, count):
         at += row + row
 
 
-@njit(void(int64, GRID, GRID, int64, *REGION), **OPTIONS)
-def relax(points, z, r, odd, x0, x1, y0, y1, z0, z1):
-    """Go through every second plane."""
+@njit(void(int64, GRID, GRID, COLOURS, *REGION), **OPTIONS)
+def relax(points, z, r, colours, x0, x1, y0, y1, z0, z1):
+    """Go through the planes once, for all colours.
+
+    A colour in planes of another parity than the one before follows it a plane behind: then all
+    points that it reads have been relaxed, and those that it must not read yet have not.
+    """
     n, row = max(0, z1 - z0), z.shape[2]
     plane = z.shape[1] * row
     flat_z, flat_r = z.reshape(z.size), r.reshape(r.size)
-    y0 += (odd >> 1) & 1
-    count = max(0, y1 - y0 + 1) >> 1
-    for i in range(x0 + (odd >> 2), x1, 2):
-        at = i * plane + y0 * row + z0
-        if points == 27:
-            _relaxed(flat_z, flat_r, odd & 1, at, n, plane, row, count)
-        else:
-            _relaxed_star(flat_z, flat_r, odd & 1, at, n, plane, row, count)
+    behind = 0
+    for c in range(1, colours.size):
+        behind += (colours[c] ^ colours[c - 1]) >> 2
+    for front in range(x0, x1 + behind):
+        i = front
+        for c in range(colours.size):
+            if c > 0:
+                i -= (colours[c] ^ colours[c - 1]) >> 2
+            if x0 <= i < x1 and (i - x0) & 1 == colours[c] >> 2:
+                first = y0 + ((colours[c] >> 1) & 1)
+                at, odd = i * plane + first * row + z0, colours[c] & 1
+                count = max(0, y1 - first + 1) >> 1
+                if points == 27:
+                    _relaxed(flat_z, flat_r, odd, at, n, plane, row, count)
+                else:
+                    _relaxed_star(flat_z, flat_r, odd, at, n, plane, row, count)

@@ -339,14 +339,24 @@ def dot(
         carry[1, THREADS, stream](words)
 
 
-def relax(points: int, z: Array, r: Array, odd: int, *own: int) -> None:
+def relax(points: int, z: Array, r: Array, colours: np.ndarray, *own: int) -> None:
     """See `kernels.cg.interface`."""
-    _relax([(z, r, points, odd, own)])
+    relax_all([(points, z, r, colours, *own)])
 
 
 def relax_all(tasks: Sequence[tuple[Any, ...]]) -> list[None]:
-    """Do `relax` for many blocks in one stream, by one launch; tasks are its arguments."""
-    _relax([(z, r, points, odd, tuple(own)) for points, z, r, odd, *own in tasks])
+    """Do `relax` for many blocks in one stream, by one launch a colour; tasks are its arguments.
+
+    Blocks may have another number of colours if they are ahead of others.
+    """
+    for n in range(max(len(colours) for _, _, _, colours, *_ in tasks)):
+        _relax(
+            [
+                (z, r, points, int(colours[n]), tuple(own))
+                for points, z, r, colours, *own in tasks
+                if n < len(colours)
+            ]
+        )
     return [None] * len(tasks)
 
 

@@ -20,6 +20,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import numpy as np
+
 from miniapps.devices.backend import Array
 
 
@@ -81,13 +83,14 @@ class CgKernels(Protocol):
         """Add the dot product of a and b, which may be one array."""
 
     def relax(
-        self, points: int, z: Array, r: Array, odd: int,
+        self, points: int, z: Array, r: Array, colours: np.ndarray,
         x0: int, x1: int, y0: int, y1: int, z0: int, z1: int,
     ) -> None:  # fmt: skip
-        """Solve the equations A z = r of one colour's points, each for the value of its own point.
+        """Solve the equations A z = r of some colours' points, each for the value of its own point.
 
-        The colour's points are x0 + a, x0 + a + 2, ... along x, and so on, where the bits 4, 2 and
-        1 of ``odd`` are a, b and c for x, y and z: a point's value becomes (r + around) * (1 / d),
+        First those of the first colour, and so on. ``colours``: (n,) int64, on the host. The points
+        of a colour are x0 + a, x0 + a + 2, ... along x, and so on, where its bits 4, 2 and 1 are a,
+        b and c for x, y and z: a point's value becomes (r + around) * (1 / d),
         where d is the diagonal. With 27 points ``around`` is side[k] + (column[k-1] + column[k+1]),
         where side = ((u[i-1, j] + u[i+1, j]) + (u[i, j-1] + u[i, j+1])) + ((u[i-1, j-1] +
         u[i-1, j+1]) + (u[i+1, j-1] + u[i+1, j+1])) in column k, and column = side + u[i, j].

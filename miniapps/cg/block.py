@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -56,6 +56,7 @@ class CgBlock(HaloUser[CgKernels]):
         self.problem, self.index, self.device = problem, index, device
         self.together = self.work_together(layout)
         self.bounds = layout.bounds(index)
+        self.groups = groups(problem.operator, [blocks > 1 for blocks in layout.grid])
         self.neighbors = layout.neighbors(index, diagonals=problem.operator == 27)
         self.rr = self.rz = self.rz_before = self.b_squared = 0.0
         self.alpha = self.beta = 0.0
@@ -145,14 +146,14 @@ class CgBlock(HaloUser[CgKernels]):
         """Find ``z`` by Gauss-Seidel, colour after colour: all of one are relaxed at once.
 
         No two points of a colour are neighbours, so that it does not matter which are relaxed
-        first, nor in which block they are, if ghosts are exchanged before each colour.
+        first, nor in which block they are, if ghosts are exchanged before each group of colours.
         """
         origin = sum((low & 1) << (2 - axis) for axis, (low, _) in enumerate(self.bounds))
         self.kernels.clear(self.z)
-        for n, colour in enumerate(COLOURS):
+        for n, colours in enumerate(self.groups):
             if n:
                 yield from self.exchange(f"{phase} {n}", self.z)
-            task = self.points, self.z, r, colour ^ origin, *self.own
+            task = self.points, self.z, r, np.array(colours) ^ origin, *self.own
             yield from self.at_once(self.kernels.relax, *task)
 
     def summed(self, kernel: Callable[..., None], *arguments: Any, sums: int = 1) -> list[Array]:
@@ -297,6 +298,23 @@ class CgBlock(HaloUser[CgKernels]):
         pairs = [(v, v) for v in (b, solution, residual, residual - updated, error)]
         pairs += [(error, residual), (solution, b), (p, p), (updated, p)]
         return np.array([np.vdot(one, other) for one, other in pairs])
+
+
+def groups(points: int, cut: Sequence[bool]) -> list[list[int]]:
+    """The colours in groups, within which no ghosts have to be exchanged.
+
+    Points of two colours can be neighbours across the axes in which their parities differ: across
+    all of them, and with seven points only if it is one. ``cut``: whether there are several blocks
+    along each axis.
+    """
+    axes = sum(is_cut << (2 - axis) for axis, is_cut in enumerate(cut))
+    found: list[list[int]] = [[]]
+    for colour in COLOURS:
+        across = [colour ^ before for before in found[-1]]
+        if any(a & axes and (points == 27 or a in (1, 2, 4)) for a in across):
+            found.append([])
+        found[-1].append(colour)
+    return found
 
 
 def wider(bounds: Bounds) -> Bounds:

@@ -182,7 +182,7 @@ def preconditioning(colours: Sequence[int], origin: bool, every: bool) -> Any:
         for n, colour in enumerate(colours):
             if n and every:
                 yield from self.exchange(f"{phase} {n}", self.z)
-            self.kernels.relax(self.points, self.z, r, colour ^ shift, *self.own)
+            self.kernels.relax(self.points, self.z, r, np.array([colour ^ shift]), *self.own)
 
     return precondition
 

@@ -54,15 +54,17 @@ def test_operator(points: int) -> None:
 @pytest.mark.parametrize("odd", [0, 3, 6])
 def test_gauss_seidel(points: int, odd: int) -> None:
     """Catches a point of another colour, and other bits."""
-    both("relax", 2, odd, before=(points,), words=0)
+    both("relax", 2, np.array([odd]), before=(points,), words=0)
 
 
 @pytest.mark.parametrize("points", [27, 7])
 def test_gauss_seidel_of_several_blocks(points: int) -> None:
     """Catches a launch for many blocks that takes the points, or the colour, of another one."""
     gpu, right, tasks = device.get("gpu"), [], []
-    for odd, cells in ((5, (3, 9, 4)), (0, (4, 2, 35)), (4, (1, 5, 5)), (2, (2, 10, 3))):
+    several = ([5, 4, 1], (3, 9, 4)), ([0, 3], (4, 2, 35)), ([4, 6], (1, 5, 5)), ([2], (2, 10, 3))
+    for colours, cells in several:
         (z, r), own = vectors(2, cells)
+        odd = np.array(colours)
         tasks.append((points, gpu.to_device(z.copy()), gpu.to_device(r), odd, *own))
         kernels.load("cg", "cpu").relax(points, z, r, odd, *own)
         right.append(z)
@@ -70,7 +72,7 @@ def test_gauss_seidel_of_several_blocks(points: int) -> None:
     found.relax_all(tasks)
     for (_, on_gpu, *_), z in zip(tasks, right, strict=True):
         assert support.same_bits(gpu.to_host(on_gpu), z)
-    found.relax_all(tasks[2:3])  # which has no point of this colour
+    found.relax_all(tasks[2:3])  # which has no point of these colours
     assert support.same_bits(gpu.to_host(tasks[2][1]), right[2])
 
 
