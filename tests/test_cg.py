@@ -17,6 +17,7 @@ from miniapps import apps, kernels
 from miniapps.arrays import ghosted
 from miniapps.audit import AuditPlan
 from miniapps.cg import plain
+from miniapps.cg.block import groups
 from miniapps.cg.problem import CgProblem, condition, extreme_eigenvalues
 from miniapps.contract import Measure
 from miniapps.drivers.sim import SimOptions
@@ -176,6 +177,37 @@ def test_one_colour(points: int, cells: tuple[int, ...]) -> None:
         right[at][every] = plain.relaxed(points, z[around(own)], r[at])[every]
         CG.relax(points, z, r, np.array([odd]), *own)
         assert support.same_bits(z, right)
+
+
+COLOURS = [0, 1, 2, 3, 4, 5, 6, 7, 6, 5, 4, 3, 2, 1, 0]
+
+
+@pytest.mark.parametrize("points", [27, 7])
+@pytest.mark.parametrize("colours", [COLOURS, COLOURS[4:11], [3, 2], [6, 0, 4, 1]])
+@pytest.mark.parametrize("cells", [(1, 1, 1), (2, 3, 8), (5, 4, 23), (4, 45, 11)])
+def test_several_colours(points: int, colours: list[int], cells: tuple[int, ...]) -> None:
+    """Catches a point that is relaxed before its neighbours, and planes that are left out."""
+    (z, r), own = vectors(cells, 2)
+    right = z.copy()
+    for colour in colours:
+        CG.relax(points, right, r, np.array([colour]), *own)
+    CG.relax(points, z, r, np.array(colours), *own)
+    assert support.same_bits(z, right)
+
+
+@pytest.mark.parametrize(("points", "counts"), [(27, (1, 3, 7, 15)), (7, (1, 3, 5, 9))])
+def test_ghosts_are_exchanged_as_often_as_needed(points: int, counts: tuple[int, ...]) -> None:
+    """Catches colours of one group of which one needs another's ghosts, and needless exchanges."""
+    problem = problem_of(size=(5, 4, 3), operator=points, preconditioner="sgs")
+    found, states = [], set()
+    for cut in itertools.product((False, True), repeat=3):
+        found.append(groups(points, cut))
+        solved = support.solve("cg", problem, tuple(1 + is_cut for is_cut in cut), 2)
+        states.add(solved.state_hash)
+    assert len(states) == 1
+    assert all(sum(of_cut, []) == COLOURS for of_cut in found)
+    none, x, y, z = counts
+    assert [len(of_cut) for of_cut in found] == [none, z, y, z, x, z, y, z]
 
 
 # The reference -----------------------------------------------------------------------------------

@@ -205,6 +205,15 @@ def ghosts_of_zero(right: Any) -> Any:
     return preconditioning(COLOURS, True, False)
 
 
+@in_place_of("miniapps.cg.block:groups", given=SGS, conditional=True)
+def exchanges_left_out(right: Any, points: int, cut: Sequence[bool]) -> list[list[int]]:
+    """Ghosts are exchanged only between colours that differ along the first axis."""
+    found: list[list[int]] = right(points, [cut[0], False, False])
+    if found != right(points, cut):
+        ACTED.now()
+    return found
+
+
 @fault(f"{KERNELS}:relax", given=SGS)
 def relaxed_too_far(right: Any) -> Any:
     """Points are relaxed by 1e-9 too far: the preconditioner is another one, but symmetric."""
