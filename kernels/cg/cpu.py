@@ -5,7 +5,7 @@ cache line is read before it is written to, unless it has been read already:
 
     apply     24: u, and v read and written     turn  24: z and p, and p written
     advance   48: x, p, r and q, and x and r written     dot  16, 8 of one array
-    relax     13: z, a quarter of its lines written, a quarter of those of r
+    relax     24: z read and written, and r, for all colours at once; 13 for one
     advance_pipelined 104: x, r, p, s, w and z read and written, and q
 
 so an iteration without preconditioner moves 96, where one that computes the two dot products and
