@@ -9,15 +9,15 @@ rounding, after the transform back.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from miniapps.audit import BaseAudit, Contribution, Found
-from miniapps.contract import Check, Measure
-from miniapps.decomposition import Layout
-from miniapps.grid_audit import CELL, GridAudit, cells_of, values_of
+from miniapps.contract import Check, Measure, Piece
+from miniapps.decomposition import Bounds, Layout
+from miniapps.grid_audit import CELL, GridAudit, cells_of, misstated, values_of
 from miniapps.transpose import plain
 from miniapps.transpose.problem import EPS
 
@@ -88,12 +88,24 @@ class SpectrumAudit(GridAudit):
 
     def stated(self, block: Any) -> Mapping[str, np.ndarray]:
         """The block's points of the sample: imaginary and real parts, as rows of `CELL`."""
-        parts = {"imaginary": block.lines.imag, "real": block.lines.real}
-        return {name: self._rows(block, part) for name, part in parts.items()}
+        return self._rows("", *block.fields()[""])
 
-    def _rows(self, block: Any, part: np.ndarray) -> np.ndarray:
-        """The block's points of the sample in a part of its field, as rows of `CELL`."""
-        low, high = np.array(block.bounds).T
+    def misstated(self, block: Any, pieces: Sequence[Piece]) -> int:
+        """The number of sampled points and waves that have other bits in the state, or are lost."""
+        fields = zip(block.fields().items(), (pieces[:2], pieces[2:]), strict=True)
+        return sum(
+            misstated(self._rows(of, values, bounds), some, bounds, self.size)
+            for (of, (values, bounds)), some in fields
+        )
+
+    def _rows(self, of: str, values: np.ndarray, bounds: Bounds) -> dict[str, np.ndarray]:
+        """The sample's rows of `CELL` in both parts of a block's field or spectrum."""
+        parts = {"imaginary": values.imag, "real": values.real}
+        return {of + name: self._picked(part, bounds) for name, part in parts.items()}
+
+    def _picked(self, part: np.ndarray, bounds: Bounds) -> np.ndarray:
+        """The points of the sample in a block's array, as rows of `CELL`."""
+        low, high = np.array(bounds).T
         cells = np.array(self.cells).reshape(-1, 3)
         mine = cells[((cells >= low) & (cells < high)).all(axis=1)]
         rows = np.empty(len(mine), CELL)

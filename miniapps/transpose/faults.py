@@ -230,6 +230,26 @@ def parts_of_the_same_place(
     return found
 
 
+@in_place_of(f"{PENCIL}.forward", f"{PENCIL}.backward", given=FFT, conditional=True)
+def two_lines_of_waves_exchanged(
+    right: Any, self: Any, phase: str, lines: Any, *sides: Any
+) -> Generator[Any, Any, Any]:
+    """Two lines of the spectrum are in each other's place, until the transform back."""
+    if phase == "x to y":
+        exchange_two(self, lines)
+    found = yield from right(self, phase, lines, *sides)
+    if phase == "y to x":
+        exchange_two(self, found)
+    return found
+
+
+def exchange_two(block: Any, lines: np.ndarray) -> None:
+    """Exchange the first and the last line of the first block."""
+    if not any(block.index) and lines.shape[:2] != (1, 1):
+        ACTED.now()
+        lines[0, 0], lines[-1, -1] = lines[-1, -1].copy(), lines[0, 0].copy()
+
+
 @fault("miniapps.transpose.pencils:field", given=FFT)
 def field_of_another_run(right: Any) -> Any:
     """The field at step 0 is another one."""

@@ -65,6 +65,7 @@ class PencilBlock(KernelUser[PencilKernels]):
         self.x, self.y_of_x = self._sides(layout, 0)
         self.y, self.z_of_y = self._sides(layout, 1)
         self.lines = field(problem, self.bounds)
+        self.waves = (0, self.x.length), self.y_of_x.own, self.z_of_y.own
         self.spectrum = np.zeros((self.y_of_x.wide, self.z_of_y.wide, self.x.length), complex)
 
     def _sides(self, layout: Layout, axis: int) -> tuple[Side, Side]:
@@ -128,22 +129,28 @@ class PencilBlock(KernelUser[PencilKernels]):
         return found
 
     def state(self) -> list[Piece]:
-        """The block's points of the field."""
-        origin = tuple(low for low, _ in self.bounds)
-        parts = {"imaginary": self.lines.imag, "real": self.lines.real}
-        return [
-            Piece(name, np.ascontiguousarray(part), origin, self.problem.size)
-            for name, part in parts.items()
-        ]
+        """The block's points of the field, and its waves of the last spectrum."""
+        pieces = []
+        for of, (values, bounds) in self.fields().items():
+            where = tuple(low for low, _ in bounds), self.problem.size
+            for name, part in (("imaginary", values.imag), ("real", values.real)):
+                pieces.append(Piece(of + name, np.ascontiguousarray(part), *where))
+        return pieces
+
+    def fields(self) -> dict[str, tuple[np.ndarray, Bounds]]:
+        """Field and last spectrum, by how their names begin: views as (x, y, z), and bounds."""
+        spectrum = self.spectrum.transpose(2, 0, 1)
+        return {"": (self.lines, self.bounds), "spectrum ": (spectrum, self.waves)}
 
     def checkpoint(self) -> Checkpoint:
         """What the block needs beside `state` to go on later: nothing."""
         return Checkpoint()
 
     def resume(self, saved: Saved) -> Generator[Any, Any, None]:
-        """Take up the field of a checkpoint."""
-        self.lines.real = saved.cells("real", self.bounds)
-        self.lines.imag = saved.cells("imaginary", self.bounds)
+        """Take up the field and the spectrum of a checkpoint."""
+        for of, (values, bounds) in self.fields().items():
+            values.real = saved.cells(f"{of}real", bounds)
+            values.imag = saved.cells(f"{of}imaginary", bounds)
         return
         yield  # makes this a generator; it sends no request
 

@@ -34,18 +34,23 @@ def field(problem: Any, numbers: np.ndarray) -> np.ndarray:
 
 
 def transformed(problem: Any, steps: int) -> list[Piece]:
-    """The field after some steps: along z, y and x, and back.
+    """The field after some steps, along z, y and x, and back; and the last spectrum.
 
     NumPy has the same algorithm as SciPy, which the kernel calls, but transforms line by line.
     """
     values = field(problem, np.arange(int(problem.points))).reshape(problem.size)
+    spectrum = np.zeros_like(values)
     for _ in range(steps):
         for axis in (2, 1, 0):
             values = np.fft.fft(values, axis=axis)
+        spectrum = values
         for axis in (0, 1, 2):
             values = np.fft.ifft(values, axis=axis)
-    parts = {"imaginary": values.imag, "real": values.real}
-    return [Piece(name, part, (0, 0, 0), problem.size) for name, part in parts.items()]
+    return [
+        Piece(of + name, part, (0, 0, 0), problem.size)
+        for of, numbers in (("", values), ("spectrum ", spectrum))
+        for name, part in (("imaginary", numbers.imag), ("real", numbers.real))
+    ]
 
 
 def sum_of(wave: Sequence[int], bounds: Bounds, size: Sequence[int], values: np.ndarray) -> complex:

@@ -42,6 +42,8 @@ class TransposeProblem(BaseProblem):
         "b": Quantity("B, the sum of transposes: axis 0 is its column, axis 1 its row"),
         "imaginary": Quantity("imaginary part of the field"),
         "real": Quantity("real part of the field"),
+        "spectrum imaginary": Quantity("imaginary part of the last spectrum: axis 0 is that of x"),
+        "spectrum real": Quantity("real part of the last spectrum: axis 0 is that of x"),
     }
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "minimal": {"size": (7,), "steps": 3, "warmup": 0},
