@@ -69,8 +69,8 @@ def of_patterns(loaded: dict[str, dict[str, Any]]) -> list[list[str]]:
     solver, others = loaded["cg"]["104^3"], loaded["cg"]["others at 104^3, GFLOP/s"]
     iterations = solver["exact, noise, GFLOP/s"]
     share = loaded["cg"]["320^3"]["operator and exact dot, of the triad"]
-    exchange = loaded["transpose"]["matrices on 2 PEs, GB/s"]["4096"]
-    turn = loaded["transpose"]["kernels"]["4096"]["turn, of the triad"]
+    exchange = loaded["transpose"]["matrices on 2 PEs, GB/s"]["2000"]
+    turn = loaded["transpose"]["kernels"]["2000"]["turn, of the triad"]
     sweep = loaded["amr"]["sweeps on 1 core"]["4000x4000"]
     found = (
         ("cg", "1 core of a Xeon", iterations, "C, without a matrix", others,
@@ -316,9 +316,11 @@ def transposes(results: dict[str, Any]) -> Numbers:
         for name, ms in results[key].items()
     ]
     peer = any("mpi4py-fft" in name for name in results["transforms on 2 ranks"])
+    runs = results["matrices on 2 PEs, GB/s"]
     return {
         "kernels": by_size("order", results["kernels"]),
-        "runs": by_size("order", results["matrices on 2 PEs, GB/s"]),
+        "runs": by_size("order", runs),
+        "over_c": {int(n): one["mpi"] / one["C, one partner at a time"] for n, one in runs.items()},
         "transforms": table(["transform", "ms"], transforms),
         "missing": "" if peer else " mpi4py-fft was not installed: FFTW was missing.",
     }

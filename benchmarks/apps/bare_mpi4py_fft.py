@@ -2,14 +2,13 @@
 
     mpiexec -n 2 python benchmarks/apps/bare_mpi4py_fft.py points steps
 
-prints {"s": ...}: seconds of the median step of the slowest rank.
+prints {"s": ...}: seconds of the mean step of the slowest rank. One step before is not timed.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from statistics import median
 from time import perf_counter
 
 import numpy as np
@@ -25,15 +24,16 @@ def main() -> None:
     field = newDistArray(fft, False)
     rng = np.random.default_rng(comm.rank)
     field[...] = rng.random(field.shape) - 0.5 + 1j * (rng.random(field.shape) - 0.5)
-    before, seconds = field.copy(), []
-    for _ in range(steps + 1):
-        comm.Barrier()
-        begun = perf_counter()
+    before, begun = field.copy(), 0.0
+    for step in range(steps + 1):
+        if step == 1:
+            comm.Barrier()
+            begun = perf_counter()
         field = fft.backward(fft.forward(field, normalize=False), field, normalize=True)
-        seconds.append(comm.allreduce(perf_counter() - begun, MPI.MAX))
+    slowest = comm.allreduce(perf_counter() - begun, MPI.MAX)
     assert np.abs(field - before).max() < 1e-12
     if comm.rank == 0:
-        print(json.dumps({"s": median(seconds[1:])}))
+        print(json.dumps({"s": slowest / steps}))
 
 
 if __name__ == "__main__":
