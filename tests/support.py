@@ -69,6 +69,7 @@ FASTEST = {
     "particles": 2e8,
     "atom-steps": 6e6,
     "flop": 4e10,
+    "bytes": 3e10,
 }  # of a fast core, per s
 # What a command may take, and what is left of it when it has ended. Only a failing test takes as
 # long; on a busy machine a start has taken 30 s instead of 0.7.
