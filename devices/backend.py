@@ -79,6 +79,14 @@ class Memory:
         for copy in copies:
             copy.begin()
 
+    def zeros_as(self, zeros: np.ndarray) -> Array:
+        """Return as many zeros on the device as on the host; on the CPU that array itself.
+
+        There it is written: memory costs two page faults if it is read before it is written.
+        """
+        zeros.fill(0)
+        return zeros
+
     def to_device(self, array: np.ndarray) -> Array:
         """Return an array on the device; on the CPU the array itself, on other devices a copy."""
         return array

@@ -97,6 +97,37 @@ def test_interpolation(expand: int) -> None:
         assert (u == 7.0).all()
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("cells", SHAPES)
+def test_a_check(cells: tuple[int, ...], dtype: str) -> None:
+    """Catches a kind of wrong number, or a point, that is not counted, and a sum left out."""
+    empty, own = ghosted(cells, [(2, 2)] * 2, 1, dtype)
+    x, y = np.ix_(*(first + np.arange(n) / 4 for first, n in zip((3.25, 50.0), cells, strict=True)))
+    points = [*itertools.product(*map(range, cells))][:: max(1, np.prod(cells) // 13)]
+    for active in (own, (own[0] + 1, *own[1:]), (own[1], own[0], own[3], own[2])):
+        u, sums = (np.full_like(empty, 7.0) for _ in range(2))
+        u[box(own)], sums[box(own)] = x + y, 0.0
+        sums[box(active)] = -12.0
+        right = sums[box(own)].copy()
+
+        def found() -> tuple[float, int]:
+            return AMR.check(u, sums, (3.25, 50.0), 0.25, -12.0, active, own)  # noqa: B023
+
+        assert found() == (np.abs(sums[box(active)]).sum(dtype=float), 0)
+        for point in points:
+            for array, wrong in ((u, np.nan), (u, 0.0), (sums, 12.0), (sums, 0.0), (sums, -12.0)):
+                part = array[box(own)]
+                kept, part[point] = part[point], wrong
+                norm = np.abs(sums[box(active)]).sum(dtype=float)
+                assert found() == (norm, int(array is u or right[point] != wrong))
+                part[point] = kept
+        u[box(own)] -= 1.0
+        sums[box(own)] = np.nan
+        norm, wrong = found()
+        assert wrong == 2 * np.prod(cells)
+        assert np.isnan(norm) == (sums[box(active)].size > 0)
+
+
 # Layouts and schedule ----------------------------------------------------------------------------
 
 

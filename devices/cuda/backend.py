@@ -96,6 +96,10 @@ class Gpu(Device):
         """Return an array of zeros on the device."""
         return memory.zeros(shape, dtype, self.stream)
 
+    def zeros_as(self, zeros: np.ndarray) -> Any:
+        """Return as many zeros on the device, without a copy."""
+        return self.zeros(zeros.shape, zeros.dtype)
+
     def to_device(self, array: np.ndarray) -> Any:
         """Return a copy on the device; waits for the copy."""
         return memory.to_device(array, self.stream)

@@ -7,7 +7,7 @@ load them too.
 
 Cost from memory, in bytes a point in float64: `sweep` 32, as ``u`` is read, ``new`` written, and
 ``sums`` both; and 2 or less for the 4 rows that thread blocks share, of 64 or more of the march.
-`interpolate` 8 a point of ``u``.
+`interpolate` 8 a point of ``u``. `check` 16.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import numpy as np
 
 from miniapps.devices.backend import Array
 from miniapps.devices.cuda.compiler import Kernel, blocks, cuda, kernel, mul, once
-from miniapps.devices.cuda.memory import flat, to_device, to_host
+from miniapps.devices.cuda.memory import flat, to_device, to_host, zeros
 from miniapps.kernels.halo.interface import Region, shape_of
 
 IN_PLACE = False
-WIDE = 128  # points of a row that a thread block sweeps
+WIDE = 128  # points of a row that a thread block sweeps or checks
 ACROSS, DOWN = 32, 8  # threads of one that interpolates
 MARCHES = 64, 32, 16, 8  # rows of a march: the most that leave `MANY` thread blocks
 MANY = 4096  # about two times as many as a GPU runs at once
@@ -94,18 +94,65 @@ def _interpolating(real: str) -> Kernel:
     return interpolate
 
 
+def _checking(real: str) -> Kernel:
+    """Return the kernel that checks arrays of a type."""
+    arrays, numbers = f"{real}[::1], {real}[::1]", ", ".join(["float64"] * 4)
+
+    @kernel(f"void({arrays}, float64[::1], {numbers}, uint64, uint64, {BOUNDS}, {BOUNDS})")
+    def check(  # type: ignore[no-untyped-def]
+        u, sums, found, first_x, first_y, spacing, due, row, march, x0, x1, y0, y1,
+        low, high, left, right
+    ):  # fmt: skip
+        mine = cuda.shared.array((2, WIDE), "float64")
+        next_, thread = np.uint64(1), np.uint64(cuda.threadIdx.x)
+        column = np.uint64(cuda.blockIdx.x) * np.uint64(WIDE) + thread
+        before, norm, wrong = np.uint64(cuda.blockIdx.y) * march, 0.0, 0.0
+        if column < right - left:
+            i, j = low + before, left + column
+            end, inside = min(i + march, high), j >= y0 and j < y1
+            x = first_x + mul(spacing, np.float64(before))
+            y, at = first_y + mul(spacing, np.float64(column)), i * row + j
+            while i < end:
+                value, total, wanted = once(u, at), np.float64(once(sums, at)), 0.0
+                if inside and i >= x0 and i < x1:
+                    norm, wanted = norm + abs(total), due
+                if value != x + y:
+                    wrong += 1.0
+                if total != wanted:
+                    wrong += 1.0
+                x += spacing
+                i += next_
+                at += row
+        mine[0, thread], mine[1, thread] = norm, wrong
+        cuda.syncthreads()
+        if thread < np.uint64(2):  # the first adds up the norms, the second the wrong numbers
+            total = 0.0
+            for n in range(WIDE):
+                total += mine[thread, n]
+            cuda.atomic.add(found, thread, total)
+
+    return check
+
+
 _sweep64, _sweep32 = _sweeping("float64"), _sweeping("float32")
 _interpolate64, _interpolate32 = _interpolating("float64"), _interpolating("float32")
+_check64, _check32 = _checking("float64"), _checking("float32")
+
+
+def _marches(own: Region) -> tuple[tuple[int, int], int]:
+    """Return the grid of thread blocks for a region, and the rows of a march."""
+    rows, columns = shape_of(own)
+    across = blocks(columns, WIDE)
+    enough = (march for march in MARCHES if across * blocks(rows, march) >= MANY)
+    march = next(enough, MARCHES[-1])
+    return (across, blocks(rows, march)), march
 
 
 def sweep(u: Array, new: Array, sums: Array, scale: int, active: Region, own: Region) -> None:
     """Launch a thread for each column of each march."""
-    rows, columns = shape_of(own)
-    across, real = blocks(columns, WIDE), u.dtype.type
-    enough = (march for march in MARCHES if across * blocks(rows, march) >= MANY)
-    march = next(enough, MARCHES[-1])
-    chosen = (_sweep64, _sweep32)[u.dtype.itemsize == 4]
-    chosen[(across, blocks(rows, march)), WIDE, new.stream](
+    grid, march = _marches(own)
+    chosen, real = (_sweep64, _sweep32)[u.dtype.itemsize == 4], u.dtype.type
+    chosen[grid, WIDE, new.stream](
         flat(u), flat(new), flat(sums), real(scale / 4), real(scale / 8), real(1),
         u.shape[1], march, *active, *own,
     )  # fmt: skip
@@ -118,6 +165,21 @@ def interpolate(coarse: Array, u: Array, level: int, first: tuple[int, int], own
     chosen = (_interpolate64, _interpolate32)[u.dtype.itemsize == 4]
     part = u.dtype.type(0.5**level)
     chosen[where](flat(coarse), *coarse.shape, flat(u), u.shape[1], part, level, *first, *own)
+
+
+def check(
+    u: Array, sums: Array, first: tuple[float, float], spacing: float, due: float,
+    active: Region, own: Region,
+) -> tuple[float, int]:  # fmt: skip
+    """Launch a thread for each column of each march; a thread block adds what it found at once."""
+    grid, march = _marches(own)
+    found = zeros(2, np.float64, u.stream)
+    chosen = (_check64, _check32)[u.dtype.itemsize == 4]
+    chosen[grid, WIDE, u.stream](
+        flat(u), flat(sums), found, *first, spacing, due, u.shape[1], march, *active, *own
+    )
+    norm, wrong = to_host(found)
+    return float(norm), int(wrong)
 
 
 def report(row: np.ndarray, message: Any) -> None:

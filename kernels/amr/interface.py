@@ -8,7 +8,7 @@ sum of the two first derivatives, on a grid whose spacing is 1 / scale:
 
 A sweep makes sums += S and then u += 1, in this order of additions, without fast-math or
 contraction. All weights are powers of two, so if ``u`` has few bits, as in this app, all results
-are exact.
+are exact, and numbers may be added up in any order.
 """
 
 from __future__ import annotations
@@ -49,6 +49,19 @@ class AmrKernels(Protocol):
         ``u`` for one of it along an axis. ``first``: the number of the first own point in the
         refinement; ``coarse`` begins at the last of its points that is not behind this. Beyond its
         end it goes on as it ends.
+        """
+
+    def check(
+        self, u: Array, sums: Array, first: tuple[float, float], spacing: float, due: float,
+        active: Region, own: Region,
+    ) -> tuple[float, int]:  # fmt: skip
+        """Return the sum of the absolute ``sums`` at ``active``, and how many numbers are wrong.
+
+        For a grid whose values were x + y. At ``own`` right values are x + y where x and y are
+        ``first`` at its first point and grow by ``spacing``; right sums are ``due`` at ``active``,
+        a region in ``own`` or an empty one, and 0 beside it. A point may have two wrong numbers.
+        Computed in float64, where all these numbers are exact, and so is their sum as long as
+        none is wrong. Waits for the device.
         """
 
     def report(self, row: np.ndarray, message: Any) -> None:

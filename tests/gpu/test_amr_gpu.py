@@ -15,6 +15,7 @@ from miniapps import apps, kernels
 from miniapps.amr.layout import BACKGROUND
 from miniapps.arrays import ghosted
 from miniapps.devices import backend as device
+from miniapps.kernels.halo.interface import box
 
 # In the simulator NumPy warns of integers modulo 2^64.
 pytestmark = pytest.mark.filterwarnings("ignore:overflow")
@@ -59,6 +60,25 @@ def test_interpolation(dtype: str, level: int, first: tuple[int, int]) -> None:
             of.interpolate(on.to_device(coarse), there, level, first, own)
             found.append(np.array(on.to_host(there)))
         assert support.same_bits(*found) and not support.same_bits(found[0], u)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_check(dtype: str) -> None:
+    """Catches a point that is left out or counted twice, and a wrong number that is not counted."""
+    empty, own = ghosted(CELLS, [(2, 2)] * 2, 1, dtype, line=128)
+    gpu, rng = device.get("gpu"), np.random.default_rng(1)
+    u, sums = (np.full_like(empty, 7.0) for _ in range(2))
+    u[box(own)] = np.add.outer(*(np.arange(n) / 4 for n in CELLS)) + 9.0
+    sums[box(own)] = rng.integers(0, 9, CELLS) / 8  # mostly wrong
+    u[box(own)][rng.random(CELLS) < 0.1] = np.nan
+    x0, x1, y0, y1 = own
+    for active in (own, (x0 + 2, x1 - 1, y0 + 1, y1 - 3), (x1, x0, y0, y1)):
+        for due in (0.5, 0.0):
+            rest = (2.0, 7.0), 0.25, due, active, own
+            right = kernels.load("amr", "cpu").check(u, sums, *rest)
+            there = gpu.to_device(u), gpu.to_device(sums)
+            assert kernels.load("amr", "gpu").check(*there, *rest) == right
+            assert 0 < right[1] < 2 * np.prod(CELLS) and bool(right[0]) == (active[0] < active[1])
 
 
 def steps_of(name: str, problem: Any, grid: tuple[int, int], moves: bool = False) -> list[Any]:
