@@ -110,18 +110,19 @@ def interpolate(coarse: Array, u: Array, level: int, first: tuple[int, int], own
 def _check(
     u, sums, totals, row, first_x, first_y, spacing, due, x0, x1, y0, y1, low, high, left, right
 ):
-    """Check, and add up by columns in ``totals``: one running total would keep LLVM from vectors.
+    """Check, and add up by columns: a running total would be added to by one point at a time.
 
-    ``totals``: zeros, as many as a row has own points.
+    ``totals``: zeros, as many as a row of the arrays has elements.
     """
     wrong = 0
     for i in range(low, high):
         x, first = first_x + spacing * (i - low), np.uint64(i) * row
         for j in range(left, right):
-            at, y = first + np.uint64(j), first_y + spacing * (j - left)
+            column, y = np.uint64(j), first_y + spacing * (j - left)
+            at = first + column
             active = x0 <= i < x1 and y0 <= j < y1
             found = np.float64(sums[at])
-            totals[j - left] += abs(found) if active else 0.0
+            totals[column] += abs(found) if active else 0.0
             wrong += u[at] != x + y
             wrong += found != (due if active else 0.0)
     return totals.sum(), wrong
@@ -132,8 +133,8 @@ def check(
     active: Region, own: Region,
 ) -> tuple[float, int]:  # fmt: skip
     """Go through the points once."""
-    totals, flat, added = np.zeros(own[3] - own[2]), u.ravel(), sums.ravel()
-    norm, wrong = _check(flat, added, totals, u.shape[1], *first, spacing, due, *active, *own)
+    flat, added, totals = u.ravel(), sums.ravel(), np.zeros(u.shape[1])
+    norm, wrong = _check(flat, added, totals, totals.size, *first, spacing, due, *active, *own)
     return norm, wrong
 
 

@@ -126,10 +126,10 @@ def _checking(real: str) -> Kernel:
         mine[0, thread], mine[1, thread] = norm, wrong
         cuda.syncthreads()
         if thread < np.uint64(2):  # the first adds up the norms, the second the wrong numbers
-            total = 0.0
+            added = 0.0
             for n in range(WIDE):
-                total += mine[thread, n]
-            cuda.atomic.add(found, thread, total)
+                added += mine[thread, n]
+            cuda.atomic.add(found, thread, added)
 
     return check
 

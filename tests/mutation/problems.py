@@ -451,7 +451,11 @@ TESTS = {  # of files, what runs cannot show
         "test_amr.py::test_edges_that_have_no_label",
         "test_amr.py::test_edges_lead_there_and_back",
     ),
-    "kernels/amr/cpu.py": ("test_amr.py::test_a_sweep", "test_amr.py::test_interpolation"),
+    "kernels/amr/cpu.py": (
+        "test_amr.py::test_a_sweep",
+        "test_amr.py::test_interpolation",
+        "test_amr.py::test_a_check",
+    ),
     "kernels/cg/cpu.py": (
         # Rows that begin at cache lines: without a compiler, no line may end beyond an array.
         *(
