@@ -8,7 +8,7 @@ from miniapps.faults import Fault, catalogue, in_place_of
 from miniapps.gpu_faults import edited, kernel_fault
 
 KERNELS = "miniapps.kernels.amr.gpu"
-SWEEP, INTERPOLATE = f"{KERNELS}:_sweep64", f"{KERNELS}:_interpolate64"
+SWEEP, INTERPOLATE, CHECK = (f"{KERNELS}:_{name}64" for name in ("sweep", "interpolate", "check"))
 PROBLEMS = {
     "tiny": {
         "size": (11, 9), "refinement": (4, 3), "level": 1, "period": 2, "duration": 1,
@@ -74,6 +74,12 @@ def rows_of_another_array(right: Any) -> Any:
 def thread_indices_swapped(right: Any) -> Any:
     """Threads find their row by their index along the other axis."""
     return edited(right, ("np.uint64(cuda.threadIdx.y)", "np.uint64(cuda.threadIdx.x)"))
+
+
+@kernel_fault(CHECK, given={"initial": "linear"})
+def sum_of_one_thread_left_out(right: Any) -> Any:
+    """Of a thread block's sums, those of the last thread are not added."""
+    return edited(right, ("for n in range(WIDE):", "for n in range(WIDE - 1):"))
 
 
 @kernel_fault(f"{KERNELS}:_put")
