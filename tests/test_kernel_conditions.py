@@ -134,6 +134,18 @@ def test_every_condition_of_leanmd(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {name for name in one_sided(outcomes) if not name.endswith(ALWAYS)} == set()
 
 
+def test_every_condition_of_amr(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a branch of a sweep or a check that no run enters."""
+    outcomes = conditions.as_python(monkeypatch, ["miniapps.kernels.amr.cpu"])
+    with np.errstate(all="ignore"):
+        tiny = support.small_problem(apps.load("amr"), initial="linear", size=(13, 12))
+        assert not support.solve("amr", tiny, (2, 2), 4).failed
+        for wrong in ("values stay", "last row left out"):
+            with support.with_fault("amr", f"amr: {wrong}"):
+                assert "points that are wrong" in support.solve("amr", tiny, (2, 2), 4).failed
+    assert outcomes and one_sided(outcomes) == set()
+
+
 def of_stencil(patch: pytest.MonkeyPatch, app: str) -> conditions.Outcomes:
     """A stencil's kernels as plain Python, in which 500 cells do not fit into the cache."""
     for name in ("vectors", "prefetch"):
