@@ -339,9 +339,12 @@ def dot(
         carry[1, THREADS, stream](words)
 
 
-def relax(points: int, z: Array, r: Array, colours: np.ndarray, *own: int) -> None:
+def relax(
+    points: int, z: Array, r: Array, colours: np.ndarray,
+    x0: int, x1: int, y0: int, y1: int, z0: int, z1: int,
+) -> None:  # fmt: skip
     """See `kernels.cg.interface`."""
-    relax_all([(points, z, r, colours, *own)])
+    relax_all([(points, z, r, colours, x0, x1, y0, y1, z0, z1)])
 
 
 def relax_all(tasks: Sequence[tuple[Any, ...]]) -> list[None]:
