@@ -49,13 +49,12 @@ def accumulated(values: Any) -> np.ndarray:
         kind = array.dtype
         raise TypeError(f"an exact sum is of float64, float32 or accumulators, not of {kind}")
     words = accumulator(array.size)
-    for one, value in zip(words, array.astype(np.float64).reshape(-1).tolist(), strict=True):
+    for one, value in zip(words, array.astype(np.float64).ravel().tolist(), strict=True):
         if value - value == 0:
             numerator, denominator = value.as_integer_ratio()  # a power of two
             whole = (numerator << -LOWEST) // denominator
-            digits = np.frombuffer(whole.to_bytes(BYTES, "little", signed=True), "<u4")
-            one[:DIGITS] = digits
-            one[DIGITS - 1] = digits[-1:].view("<i4")[0]
+            one[:DIGITS] = np.frombuffer(whole.to_bytes(BYTES, "little", signed=True), "<u4")
+            one[DIGITS - 1] = -(value < 0)  # all bits of the last digit are the sign
         else:
             one[NAN if value != value else PLUS if value > 0 else MINUS] = 1
     return words.reshape(*array.shape, WORDS)
