@@ -70,17 +70,17 @@ class Atoms:
     def _watch(self, error_flags: Any) -> None:
         """Use these error flags from now on."""
         self.error_flags, self.copy = error_flags, self.device.host_copy(error_flags)
-        self.is_shown = False
+        self.shown: HostCopy | None = None
 
     def show(self) -> None:
         """Let the error flags be `seen` later as they are after all kernels launched so far."""
         if self.copy is not None:
             self.copy.begin()
-            self.is_shown = True
+            self.shown = self.copy
 
     def seen(self) -> np.ndarray | None:
         """The error flags last shown: never on the CPU."""
-        return np.array(self.copy.get()) if self.copy is not None and self.is_shown else None
+        return None if self.shown is None else np.array(self.shown.get())
 
     # Room ----------------------------------------------------------------------------------------
 

@@ -199,7 +199,7 @@ class Domain(KernelUser[LeanmdKernels]):
         farther than allowed and it was not foreseen: else lists would have been made anew.
         """
         atoms = self.atoms
-        if atoms.is_shown and flags[STRAY]:
+        if atoms.shown is not None and flags[STRAY]:
             raise StepError(f"step {step}: an atom moved farther than foreseen, so lists are old")
         if flags[CLOSE] >> 32 < CLOSEST**2 / CLOSE_UNIT:
             raise_too_close(step, atoms.ids, int(flags[CLOSE]))

@@ -54,7 +54,7 @@ def seen(record: dict[str, Any], launch_s: float) -> dict[str, Any]:
     if "clocks" not in record:
         return record
     record = record | {"clocks": record["clocks"] | {"launch_s": launch_s}}
-    if not record["valid"] or "wall_s" not in record:  # it was stopped in its warm-up
+    if "wall_s" not in record:  # it is not valid, or was stopped in its warm-up
         return record
     own = record["wall_s"] + record["audits_s"]
     check = Check(f"{NAME}: rounds longer than the launch", own - launch_s, ROUNDED_S)
