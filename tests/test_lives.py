@@ -218,15 +218,20 @@ def test_messages_that_come_before_the_block() -> None:
         assert inbox.take(Collect("a", (VISIT,)))[VISIT].tolist() == [1]
 
 
-def test_a_run_keeps_the_audits_of_blocks_that_ended() -> None:
-    """Catches audited rounds of which nothing is known, as their blocks have gone."""
+@pytest.mark.parametrize("traced", [True, False])
+def test_a_run_keeps_the_audits_of_blocks_that_ended(traced: bool) -> None:
+    """Catches audits that are lost with their blocks, and bytes of blocks that are not there."""
     engine = engine_of().setup()
     for runner in engine.places.values():
         runner.audits.append(AuditedRound(1, 1))
-    layout = SimpleNamespace(numbers={})
-    job: Any = SimpleNamespace(new_audit=lambda: None, layout=layout, traced=False)
+        runner.audit_s[1] = 0.25
+    job: Any = SimpleNamespace(
+        new_audit=lambda: None, layout=Counted(), traced=traced, device="cpu"
+    )
     part = Part.of(job, engine.places.values(), PELog(0), 0.0)
     assert [(one.step, one.blocks) for one in part.audits] == [(1, len(PLACES))]
+    assert part.audit_s == {1: 0.25 * len(PLACES)}
+    assert part.tables["sizes"]["block"].tolist() == [0, 1] * traced  # the hosts
 
 
 class Counted:
