@@ -190,7 +190,7 @@ class Domain(KernelUser[LeanmdKernels]):
         if flags is None:
             flags, known = self.device.to_host(self.atoms.error_flags), STRAY
         self.check_errors(step, flags)
-        return float(flags[known : known + 1].view(np.float64)[0])
+        return float(flags.view(np.float64)[known])
 
     def check_errors(self, step: int, flags: np.ndarray) -> None:
         """Raise Explosion for an error flag set since atoms last changed domain.

@@ -469,6 +469,7 @@ TESTS = {  # of files, what runs cannot show
         "test_cg.py::test_digits_get_room_after_each_plane",
         "test_cg.py::test_one_colour",
     ),
+    "miniapps/leanmd/domain.py": ("test_checkpoints.py::test_other_decomposition_of_leanmd",),
     "kernels/leanmd/cpu/motion.py": ("test_leanmd.py::test_sums_of_motion",),
     "kernels/state_hash/__init__.py": ("test_state_hash.py",),
     "kernels/exact_sum/__init__.py": ("test_exact_sums.py",),
