@@ -31,8 +31,17 @@ class CgAudit(GridAudit):
         BaseAudit.__init__(self, problem, layout, seed, samples)
         self.size, self.wraps = problem.size, False
         self.cells = [self.drawn(bool(n % 2)) for n in range(samples)]
-        if problem.preconditioner != "none":  # some are of the last colour
-            self.cells[::4] = [tuple(at - at % 2 for at in cell) for cell in self.cells[::4]]
+        if (
+            problem.preconditioner != "none"
+        ):  # half are of the last colour, beside blocks and in them
+            for n in (0, 1):
+                self.cells[n::4] = [self.of_last_colour(cell) for cell in self.cells[n::4]]
+
+    def of_last_colour(self, cell: Cell) -> Cell:
+        """The next point whose numbers are all even, or the one before where the box ends."""
+        odd = [at % 2 for at in cell]
+        pairs = zip(cell, odd, self.size, strict=True)
+        return tuple(at + o if at + o < n else at - o for at, o, n in pairs)
 
     def begin(self, block: Any, step: int, count: int) -> Contribution:
         """The block's vectors near the sample, and its numbers: (1, 4)."""
