@@ -149,6 +149,18 @@ def test_updates(cells: tuple[int, ...], spread: int) -> None:
     assert not z.any()
 
 
+@pytest.mark.parametrize("row", range(3))
+def test_products_that_are_0(row: int) -> None:
+    """Catches a product that is not 0 but underflows, in any row beside products that are 0."""
+    (a, b), own = vectors((2, 3, 9), 2)
+    for one in (a[box(own)], b[box(own)]):
+        one[..., ::2] = 0.0
+        one[1, row, 3] = 2.0**-600
+    words = accumulator()
+    CG.dot(a, b, *own, words)
+    assert held(words) == sum_of(a[box(own)], b[box(own)])
+
+
 @pytest.mark.parametrize("name", ["apply", "advance", "dot", "advance_pipelined"])
 def test_digits_get_room_after_each_plane(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches digits that overflow, in a sum too long for a test."""

@@ -264,8 +264,30 @@ def test_numbers_that_fill_the_bins() -> None:
         values = np.repeat([sign * largest, 4 * sign * largest], count)
         right = count * (Fraction(values[0]) + Fraction(values[-1]))
         assert exact(sum_of(values)) == exact(dot_of(values, np.ones(2 * count))) == right
-        zeros = np.append(values, 0.0)  # the last chunk takes the loop for products of any size
-        assert exact(dot_of(zeros, np.ones(2 * count + 1))) == right
+        more = np.append(values, 2.0**-40)  # the last chunk takes the loop for products of any size
+        assert exact(dot_of(more, np.ones(2 * count + 1))) == right + Fraction(1, 1 << 40)
+
+
+def far_products(a: list[float], b: list[float], monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether a chunk is added by the loop for products of any size."""
+    slow: list[int] = []
+    add = cpu.add_products.py_func
+    monkeypatch.setitem(add.__globals__, "add_any_products", lambda a, b, words: slow.append(1))
+    add(np.array(a), np.array(b), 0, accumulator())
+    return bool(slow)
+
+
+def test_products_that_are_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches zeros that make a chunk slow, and products that are not 0 but taken for it."""
+    for zero in (0.0, -0.0):
+        for a, b in (([zero] * 3, [1.0, 2.0, zero]), ([0.5, zero, -0.5], [-0.5, -1.0, 0.25])):
+            assert not far_products(a, b, monkeypatch) and not far_products(b, a, monkeypatch)
+            assert exact(dot_of(np.array(a), np.array(b))) == fractions_dot(*map(np.array, (a, b)))
+    for one, other in ((2.0**-600, 2.0**-600), (0.0, math.inf), (0.0, math.nan), (1.0, 2.0**-40)):
+        a, b = [0.5, 0.0, one], [0.5, 1.0, other]
+        assert far_products(a, b, monkeypatch) and far_products(b, a, monkeypatch)
+    a, b = np.array([0.5, 0.0, 2.0**-600]), np.array([0.5, 1.0, 2.0**-600])
+    assert exact(dot_of(a, b)) == fractions_dot(a, b)
 
 
 def test_digits_get_room_again() -> None:

@@ -12,6 +12,7 @@ so an iteration without preconditioner moves 96, where one that computes the two
 the two updates apart would move 120. The loops that compute vectors also add the products, by
 `kernels.exact_sum`, while lines come from memory: those of at most 2048 points at a time. If some
 are too large or too small for its formulas, these rows are copied, and their products added anew.
+If some are 0, the products are tested again, which reads 16 bytes a point from L1.
 
 Strips of rows are so low that three planes of one stay in L2, and the operator prefetches the lines
 that come from memory, as in `kernels.stencil3d.cpu`. Kernels read whole cache lines, also such that
@@ -50,6 +51,7 @@ from miniapps.kernels.exact_sum.cpu import (
     carry,
     limits_of,
     too_far,
+    too_far_but_0,
     with_product,
 )
 
@@ -259,7 +261,13 @@ def _added(found, limits, a, b, at, n, row, count, power, some_a, some_b, words)
 
     If products are too large or too small for these sums, rows are copied and added anew.
     """
-    if not found[3]:
+    far = found[3]
+    if far:
+        far = 0
+        for k in range(count):
+            begin = at + k * row
+            far |= too_far_but_0(a, b, begin, begin + n, limits)
+    if not far:
         add_found(found, count * n, limits, power, words)
         return power
     for k in range(count):

@@ -184,6 +184,20 @@ def too_far(outside):
     return outside & ~int64(SPAN * (2 << FRACTION) - 1)
 
 
+@njit(types.int64(float64[::1], float64[::1], int64, int64, LIMITS), cache=True, nogil=True)
+def too_far_but_0(a, b, begin, end, limits):
+    """Return the same of the products [begin, end), but let those pass that have a factor 0.
+
+    To such a product, `with_product` adds exactly 0.
+    """
+    least, outside = limits[3], int64(0)
+    for n in range(begin, end):
+        p = a[n] * b[n]
+        zero = (p == 0.0) & ((a[n] == 0.0) | (b[n] == 0.0))
+        outside |= int64(0) if zero else bits(p) + bits(p) - least
+    return too_far(outside)
+
+
 @njit(FOUND(float64[::1], float64[::1], LIMITS), cache=True, nogil=True, **DISTINCT)
 def dot_chunk(a, b, limits):
     """Return the sums of `with_product`; not 0, last: a product is too large or too small.
@@ -272,20 +286,6 @@ def add_found(found, count, limits, e, words):
     add_multiples(third, count, m3, e - 154, words)
 
 
-@njit("boolean(float64[::1], float64[::1], int64, boolean, int64[::1])", cache=True, nogil=True)
-def added_products(a, b, e, fast, words):
-    """Add a chunk of products below 2^e, unless some are not or are too fine.
-
-    ``fast``: all must be 2^(e - SPAN) or above.
-    """
-    limits = limits_of(e)
-    found = dot_chunk(a, b, limits) if fast else wide_dot_chunk(a, b, limits)
-    if found[3]:
-        return False
-    add_found(found, a.size, limits, e, words)
-    return True
-
-
 @njit("int64(float64[::1], int64, int64[::1])", cache=True, nogil=True)
 def add_chunk(values, e, words):
     """Add a chunk, of numbers below 2^e it is hoped; return an e for the next one."""
@@ -302,17 +302,24 @@ def add_any_products(a, b, words):
     """Add a chunk of products, whatever they are; return an e for the next one."""
     e, lost = power_above_products(a, b)
     e = min(max(e, LOWEST_OF_DOT), HIGHEST)
-    if lost or not added_products(a, b, e, False, words):
+    limits = limits_of(e)
+    found = wide_dot_chunk(a, b, limits)
+    if lost or found[3]:
         add_each_product(a, b, words)
+    else:
+        add_found(found, a.size, limits, e, words)
     return e
 
 
 @njit("int64(float64[::1], float64[::1], int64, int64[::1])", cache=True, nogil=True)
 def add_products(a, b, e, words):
     """Add a chunk of products, below 2^e it is hoped; return an e for the next one."""
-    if added_products(a, b, e, True, words):
-        return e
-    return add_any_products(a, b, words)
+    limits = limits_of(e)
+    found = dot_chunk(a, b, limits)
+    if found[3] and too_far_but_0(a, b, 0, a.size, limits):
+        return add_any_products(a, b, words)
+    add_found(found, a.size, limits, e, words)
+    return e
 
 
 # Adding arrays ------------------------------------------------------------------------------------
