@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.common import RESULTS, ROOT, table
 from benchmarks.gpu import host
-from benchmarks.gpu.report import PUBLISHED_MELT, number, numbers
+from benchmarks.gpu.report import NOT, PUBLISHED_MELT, number, numbers
 
 PAGE = ROOT / "docs/performance.md"
 TEMPLATE = Path(__file__).with_name("performance.md")
@@ -268,31 +268,40 @@ def leanmd(results: dict[str, Any]) -> Numbers:
 
 
 def cg(results: dict[str, Any]) -> Numbers:
-    """Conjugate gradients: shares of a triad, rates, and what exactness costs."""
+    """Conjugate gradients: shares of a triad, rates, runs, and what exactness costs."""
     sizes = {name: entry for name, entry in results.items() if "triad, GB/s" in entry}
-    (others,) = [(name, entry) for name, entry in results.items() if name not in sizes]
     kernels = [name for name in next(iter(sizes.values())) if name.endswith(", of the triad")]
     shares = [
         [name.removesuffix(", of the triad"), *(f"{entry[name]:.2f}" for entry in sizes.values())]
         for name in kernels
     ]
     shares.append(["triad, GB/s", *(f"{entry['triad, GB/s']:.1f}" for entry in sizes.values())])
-    rates = [
-        [
-            f"{size}, solution {solution}",
-            *(f"{entry[f'{how}, {solution}, GFLOP/s']:.2f}" for how in ("exact", "plain")),
-            f"{entry[f'exact over plain, {solution}']:.2f}",
-        ]
-        for size, entry in sizes.items()
-        for solution in ("noise", "ones")
-    ]
+    ways = "exact", "plain fused", "plain by NumPy"
+    rates = []
+    for size, entry in sizes.items():
+        for solution in ("noise", "ones"):
+            exact, fused, numpy = (entry.get(f"{way}, {solution}, GFLOP/s") for way in ways)
+            over = fused and fused / exact
+            cells = [number(rate, form=".2f") or NOT for rate in (exact, fused, numpy, over)]
+            rates.append([f"{size}, solution {solution}", *cells])
     rates += [
-        [f"{others[0].split(',')[0]}: {name}", "", f"{rate:.2f}", ""]
-        for name, rate in others[1].items()
+        [f"others at 104^3: {name}", "", "", f"{rate:.2f}", ""]
+        for name, rate in results["others at 104^3, GFLOP/s"].items()
     ]
+    runs = [
+        [name, str(run["iterations"]), *(number(run[key]) for key in list(run)[1:])]
+        for name, run in results.get("runs at 104^3 to 1e-08", {}).items()
+    ]
+    reduction = results.get("a reduction, µs", {})
+    parts = "adding two accumulators", "rounding one"
     return {
         "kernels": table(["kernel", *sizes], shares),
-        "iterations": table(["iterations", "exact", "plain", "time of exact over plain"], rates),
+        "iterations": table(["iterations", *ways, "time of exact over plain fused"], rates),
+        "runs": table(
+            ["run", "iterations", "ms per iteration", "GFLOP/s", "seconds"],
+            runs or [[NOT, "", "", "", ""]],
+        ),
+        "reduction": "; ".join(f"{part}: {number(reduction.get(part)) or NOT}" for part in parts),
     }
 
 

@@ -3,7 +3,8 @@
     OPENBLAS_NUM_THREADS=1 .venv/bin/python -m benchmarks.apps.exact_sums
 
 In turns: each repeat calls every function once, and the fastest of many repeats counts. It prints
-the table of docs/exact-sums.md and writes ``results/exact_sums.json``.
+the table of docs/exact-sums.md and writes ``results/exact_sums.json``; ``--quick`` makes few calls
+and writes nothing.
 """
 
 from __future__ import annotations
@@ -13,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.apps.one_core import fastest, require_one_core
-from benchmarks.common import save
+from benchmarks.apps.one_core import fastest, finish, quick, require_one_core
 from miniapps.kernels import load
 from miniapps.kernels.exact_sum import accumulator, rounded
 
-COUNT, REPEATS = 10_000_000, 80
+COUNT, REPEATS, QUICK = 10_000_000, 80, 2
 
 
 def arrays(kind: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -38,6 +38,7 @@ KINDS = "normal", "normal, 30 % zeros", "exp(20 x), x normal", "normal, float32"
 
 def measured(kind: str) -> dict[str, Any]:
     """The rates of one kind of numbers, of sums that are right."""
+    repeats = QUICK if quick() else REPEATS
     a, b = arrays(kind, np.random.default_rng(1))
     kernels, words = load("exact_sum", "cpu"), accumulator()
     kernels.add_sum(a, words)
@@ -50,7 +51,7 @@ def measured(kind: str) -> dict[str, Any]:
         },
         "sum": {"NumPy": lambda: np.sum(a), "exact": lambda: kernels.add_sum(a, accumulator())},
     }.items():
-        found[name] = {k: v / COUNT * 1e9 for k, v in fastest(calls, REPEATS).items()}
+        found[name] = {k: v / COUNT * 1e9 for k, v in fastest(calls, repeats).items()}
     return found
 
 
@@ -58,7 +59,7 @@ def main() -> None:
     """Measure, write the results, and print the table."""
     require_one_core()
     found = {kind: measured(kind) for kind in KINDS}
-    save("exact_sums", {"ns per number": found})
+    finish("exact_sums", {"ns per number": found})
     print("| numbers | dot: NumPy | exact | ratio | sum: NumPy | exact | ratio |")
     print("|---|---|---|---|---|---|---|")
     for kind, rates in found.items():

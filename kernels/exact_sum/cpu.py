@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import float64, int64, types
+from numba import float64, int64, types, uint64
 
 from miniapps.devices.backend import Array
 from miniapps.devices.cpu.compiler import DISTINCT, njit
@@ -184,11 +184,11 @@ def too_far(outside):
     return outside & ~int64(SPAN * (2 << FRACTION) - 1)
 
 
-@njit(types.int64(float64[::1], float64[::1], int64, int64, LIMITS), cache=True, nogil=True)
+@njit(int64(float64[::1], float64[::1], uint64, uint64, LIMITS), cache=True, nogil=True)
 def too_far_but_0(a, b, begin, end, limits):
     """Return the same of the products [begin, end), but let those pass that have a factor 0.
 
-    To such a product, `with_product` adds exactly 0.
+    For such a product `with_product` adds only the bits of the constants.
     """
     least, outside = limits[3], int64(0)
     for n in range(begin, end):
