@@ -29,17 +29,32 @@ Work = tuple[Sequence[Kernel], Sequence[tuple[int, Sequence[int]]]]  # threads a
 
 
 @inlined
+def _its_own(row, table):  # type: ignore[no-untyped-def]
+    """Return a row, and whether this thread block is one of its task's."""
+    across, down = np.uint64(cuda.blockIdx.x), np.uint64(cuda.blockIdx.y)
+    return row, across < table[row, ACROSS] and down < table[row, DOWN]
+
+
+@inlined
 def task_here(tasks, table):  # type: ignore[no-untyped-def]
     """Return the row of this thread block's task, and whether it is one of the task's."""
+    row, layer = np.uint64(0), np.uint64(cuda.blockIdx.z)
+    while row + np.uint64(1) < tasks and table[row + np.uint64(1), FIRST] <= layer:
+        row += np.uint64(1)
+    return _its_own(row, table)
+
+
+@inlined
+def task_among_many(tasks, table):  # type: ignore[no-untyped-def]
+    """Do the same by a binary search, which takes more registers."""
     row, end, layer = np.uint64(0), tasks, np.uint64(cuda.blockIdx.z)
-    while end - row > np.uint64(1):  # by halves: a block of transpose has a task for each other one
+    while end - row > np.uint64(1):
         middle = (row + end) >> np.uint64(1)
         if table[middle, FIRST] <= layer:
             row = middle
         else:
             end = middle
-    across, down = np.uint64(cuda.blockIdx.x), np.uint64(cuda.blockIdx.y)
-    return row, across < table[row, ACROSS] and down < table[row, DOWN]
+    return _its_own(row, table)
 
 
 def launch_for_all(

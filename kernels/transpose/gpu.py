@@ -18,7 +18,7 @@ from miniapps.devices.backend import Array
 from miniapps.devices.cuda.compiler import blocks, cuda, inlined, kernel, viewer
 from miniapps.devices.cuda.launches import Launch, Tasks, repeated
 from miniapps.devices.cuda.memory import address, flat
-from miniapps.devices.cuda.tasks import TABLE, WORDS, launch_for_all, task_here
+from miniapps.devices.cuda.tasks import TABLE, WORDS, launch_for_all, task_among_many
 from miniapps.kernels.transpose.interface import Columns
 
 SIDE, HIGH = 32, 8  # of a square; rows of threads
@@ -94,7 +94,7 @@ def _sizes(at, tasks):  # type: ignore[no-untyped-def]
 @kernel(f"void({TABLE})")
 def _take_many(count, tasks):  # type: ignore[no-untyped-def]
     """Do `_take` for many messages."""
-    at, mine = task_here(count, tasks)
+    at, mine = task_among_many(count, tasks)
     if mine:
         a, message = _vectors(at, tasks)
         begin, row, high, wide = _sizes(at, tasks)
@@ -104,7 +104,7 @@ def _take_many(count, tasks):  # type: ignore[no-untyped-def]
 @kernel(f"void({TABLE})")
 def _add_many(count, tasks):  # type: ignore[no-untyped-def]
     """Do `_add` for many messages, or for the own rows of many blocks."""
-    at, mine = task_here(count, tasks)
+    at, mine = task_among_many(count, tasks)
     if mine:
         source, b = _vectors(at, tasks)
         begin, row, high, wide = _sizes(at, tasks)
