@@ -8,6 +8,7 @@ import pickle
 import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -639,14 +640,35 @@ def test_lists(count: int, more: int, seed: int, own: bool) -> None:
         assert lists.last[cluster] == max(*entries, 0, own * (first + CPU.WIDTH - 1))
 
 
+@pytest.mark.parametrize("size", [(500, 4, 4), (4, 20, 60), (3.2, 40, 3.2), (3.2, 3.2, 3.2)])
+@pytest.mark.parametrize("is_near", [True, False])
+def test_pairs_as_far_apart_as_lists_reach(size: Sequence[float], is_near: bool) -> None:
+    """Catches pairs that float32 or a place beyond all bins loses, and a list of farther ones."""
+    count, rng, (low, sides, reach) = 200, np.random.default_rng(5), (1e5, np.array(size), 1.3)
+    farther = reach + 2.0**-20 * (sides.max() / 2 + reach)  # twice what the kernel adds
+    steps = rng.normal(size=(count, 3))
+    steps *= (0.999999999 * reach if is_near else 1.000000001 * farther) / np.linalg.norm(
+        steps, axis=1, keepdims=True
+    )
+    ones = low + 1.5 + rng.random((count, 3)) * (sides - 3.0)
+    ones = ones[ones[:, 1].argsort()]
+    position = np.concatenate([ones, ones + steps, np.full((CPU.WIDTH, 3), FAR)]).T.copy()
+    lists, total = Lists(False), 2 * count
+    lists.fill(CPU, total, position, position, total, (low + sides / 4, low + sides * 0.75), reach)
+    least, most = (within_reach(position, position, total, r, False) for r in (reach, farther))
+    for cluster, (begin, end) in enumerate(pairwise(lists.starts)):
+        assert least[cluster] <= {*lists.neighbors[begin:end].tolist()} <= most[cluster]
+
+
 @pytest.mark.parametrize("own", [True, False])
-def test_lists_without_room(own: bool) -> None:
+@pytest.mark.parametrize(("count", "high"), [(41, 6.0), (20, 0.5)])
+def test_lists_without_room(count: int, high: float, own: bool) -> None:
     """Catches a list that runs over its end: nothing is written there, and -1 comes back."""
-    count, reach = 41, 1.5
-    position = strewn(count, 4, 0.0, 6.0)
+    reach, clusters = 1.5, -(-count // CPU.WIDTH)
+    position = strewn(count, 4, 0.0, high)
     bins = Bins(np.zeros(3), np.full(3, 6.0))
     order = bins.sort(CPU, position, count, turning=False)
-    starts, last = np.zeros(12, np.int64), np.empty(11, np.uint32)
+    starts, last = np.zeros(clusters + 1, np.int64), np.empty(clusters, np.uint32)
     results = []
     for room in range(400):
         neighbors = np.full(room + 50, 12345, np.uint32)

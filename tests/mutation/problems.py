@@ -470,6 +470,11 @@ TESTS = {  # of files, what runs cannot show
         "test_cg.py::test_one_colour",
     ),
     "miniapps/leanmd/domain.py": ("test_checkpoints.py::test_other_decomposition_of_leanmd",),
+    "kernels/leanmd/cpu/neighbours.py": (
+        "test_leanmd.py::test_lists",
+        "test_leanmd.py::test_pairs_as_far_apart_as_lists_reach",
+        "test_leanmd.py::test_lists_without_room",
+    ),
     "kernels/leanmd/cpu/motion.py": ("test_leanmd.py::test_sums_of_motion",),
     "kernels/state_hash/__init__.py": ("test_state_hash.py",),
     "kernels/exact_sum/__init__.py": ("test_exact_sums.py",),

@@ -152,9 +152,7 @@ def fill_lists(
     everyone = np.arange(count).astype(np.uint32)
     mine = _relative(count, position, low, everyone, (clusters + WIDTH) * WIDTH)
     near = _relative(atoms, others, low, order, atoms)
-    slack = 2.0**-21 * (
-        max(bins[0] / density[0], bins[1] / density[1], bins[2] / density[2]) + reach
-    )
+    slack = 2.0**-21 * ((bins / density).max() + reach)
     reach2 = broadcast_line(np.float32((reach + slack) ** 2))
     begins, ends = np.empty(bins[0] * bins[1], np.int64), np.empty(bins[0] * bins[1], np.int64)
     met, hits = np.empty(0, np.int32), np.empty(0, np.int32)
