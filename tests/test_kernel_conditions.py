@@ -17,6 +17,7 @@ from placed_atoms import Placed
 from miniapps import apps, kernels
 from miniapps.contract import MessageError
 from miniapps.devices.cpu import plain
+from miniapps.leanmd.atoms import Lists
 from miniapps.leanmd.domain import Explosion
 from miniapps.pic import faults
 from miniapps.pic.block import PicBlock
@@ -111,6 +112,13 @@ def test_every_condition_of_leanmd(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("vectors", "quads"):
         monkeypatch.setitem(sys.modules, f"miniapps.devices.cpu.{name}", plain)
     outcomes, app = conditions.as_python(monkeypatch, LEANMD), apps.load("leanmd")
+    begin = Lists.__init__
+
+    def begin_without_room(lists: Lists, *given: Any, **named: Any) -> None:
+        begin(lists, *given, **named)
+        lists.neighbors = np.empty(1, np.uint32)
+
+    monkeypatch.setattr(Lists, "__init__", begin_without_room)
     with np.errstate(all="ignore"):
         tiny = support.small_problem(app, rebuild=1)
         single = dataclasses.replace(tiny, dtype="float32")
