@@ -29,19 +29,13 @@ Work = tuple[Sequence[Kernel], Sequence[tuple[int, Sequence[int]]]]  # threads a
 
 
 @inlined
-def _its_own(row, table):  # type: ignore[no-untyped-def]
-    """Return a row, and whether this thread block is one of its task's."""
-    across, down = np.uint64(cuda.blockIdx.x), np.uint64(cuda.blockIdx.y)
-    return row, across < table[row, ACROSS] and down < table[row, DOWN]
-
-
-@inlined
 def task_here(tasks, table):  # type: ignore[no-untyped-def]
     """Return the row of this thread block's task, and whether it is one of the task's."""
     row, layer = np.uint64(0), np.uint64(cuda.blockIdx.z)
     while row + np.uint64(1) < tasks and table[row + np.uint64(1), FIRST] <= layer:
         row += np.uint64(1)
-    return _its_own(row, table)
+    across, down = np.uint64(cuda.blockIdx.x), np.uint64(cuda.blockIdx.y)
+    return row, across < table[row, ACROSS] and down < table[row, DOWN]
 
 
 @inlined
@@ -54,7 +48,8 @@ def task_among_many(tasks, table):  # type: ignore[no-untyped-def]
             row = middle
         else:
             end = middle
-    return _its_own(row, table)
+    across, down = np.uint64(cuda.blockIdx.x), np.uint64(cuda.blockIdx.y)
+    return row, across < table[row, ACROSS] and down < table[row, DOWN]
 
 
 def launch_for_all(

@@ -11,6 +11,7 @@ from miniapps.grid_gpu_faults import (  # noqa: F401  # listed below
     grid_rounded_down,
     last_cell_not_packed,
     last_face_left_out,
+    task_of_another_block,
 )
 
 KERNELS, SUMS = "miniapps.kernels.cg.gpu", "miniapps.kernels.exact_sum.gpu"

@@ -57,6 +57,12 @@ def replaced_in_place_of_added(right: Any) -> Any:
     return edited(right, ("b[at] = b[at] + square", "b[at] = square"))
 
 
+@kernel_fault(f"{KERNELS}:task_among_many")
+def task_of_another_message(right: Any) -> Any:
+    """Of a launch for many messages, the first thread blocks of a task do the one before."""
+    return edited(right, ("FIRST] <= layer", "FIRST] < layer"))
+
+
 # A += 1 ------------------------------------------------------------------------------------------
 
 
