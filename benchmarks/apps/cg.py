@@ -116,7 +116,7 @@ def fused() -> tuple[Any, Any]:
 
     The first word gets its bits.
     """
-    plain = {"with_product": _with_product, "_lines_of": _lines_of, "_joined": _joined}
+    plain = {"with_product": _with_product, "lines_of": _lines_of, "joined": _joined}
     rows = {
         name: compiled_with(getattr(cpu, name), **plain, NOTHING=(0.0,) * 4)
         for name in ("_box_rows", "_star_rows", "_moved_back")

@@ -30,7 +30,6 @@ from miniapps.devices.cpu.compiler import DISTINCT, njit
 from miniapps.devices.cpu.prefetch import prefetch
 from miniapps.devices.cpu.vectors import (
     alternating,
-    any_bits,
     broadcast_line,
     lane,
     line,
@@ -38,7 +37,6 @@ from miniapps.devices.cpu.vectors import (
     shift_left,
     shift_right,
     store,
-    total,
 )
 from miniapps.kernels.exact_sum import accumulator
 from miniapps.kernels.exact_sum.cpu import (
@@ -49,8 +47,9 @@ from miniapps.kernels.exact_sum.cpu import (
     add_any_products,
     add_found,
     carry,
+    joined,
     limits_of,
-    too_far,
+    lines_of,
     too_far_but_0,
     with_product,
 )
@@ -60,6 +59,7 @@ REGION = (int64,) * 6
 ROWS = (ROW, ROW, *(uint64,) * 4)  # u and v, the first point, points of a row, plane and row
 IN_STRIP = 24576  # points of a plane
 AHEAD = 256  # points from one that is computed to what is prefetched for later ones
+FAR_AHEAD = 512  # the same where no plane is read twice
 LINE = 8  # points of a cache line
 FOR_SUMS = 2560  # for those of a row: a multiple of 4096 bytes, so that loads wait for no store
 OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
@@ -96,23 +96,6 @@ def _sum_row(u, sums, at, n, plane, j):
         store(sums, to + m, _lines_across(u, at + m, plane))
 
 
-@njit(forceinline=True, **OPTIONS)
-def _lines_of(limits):
-    """Return limits and sums that are 0, as lines."""
-    m1, m2, m3, least = limits
-    none = broadcast_line(int64(0))
-    lines = broadcast_line(m1), broadcast_line(m2), broadcast_line(m3), broadcast_line(least)
-    return lines, (none, none, none, none)
-
-
-@njit(forceinline=True, **OPTIONS)
-def _joined(lines, rest):
-    """Return what `dot_chunk` does, given the sums of lines and those of the rest."""
-    a, b, c, outside = lines
-    d, e, f, others = rest
-    return total(a) + d, total(b) + e, total(c) + f, too_far(any_bits(outside) | others)
-
-
 @njit(FOUND(*ROWS, uint64, uint64, ROW, LIMITS), **OPTIONS)
 def _box_rows(u, v, at, n, plane, row, first, end, sums, limits):
     """Apply the operator of 27 points to rows first:end, a cache line at a time.
@@ -123,7 +106,7 @@ def _box_rows(u, v, at, n, plane, row, first, end, sums, limits):
     one, width = np.uint64(1), line_width(u)
     whole = n // width * width
     factor = broadcast_line(u.dtype.type(27.0))
-    lines, found = _lines_of(limits)
+    lines, found = lines_of(limits)
     rest = NOTHING
     for j in range(first, end):
         here, other, behind = _place(j), _place(j + one), at + row
@@ -153,7 +136,7 @@ def _box_rows(u, v, at, n, plane, row, first, end, sums, limits):
                 v[at + m] = lane(applied, m - whole)
                 rest = with_product(rest, u[at + m], v[at + m], limits)
         at = behind
-    return _joined(found, rest)
+    return joined(found, rest)
 
 
 @njit(FOUND(*ROWS, uint64, LIMITS), **OPTIONS)
@@ -162,7 +145,7 @@ def _star_rows(u, v, at, n, plane, row, count, limits):
     one, width = np.uint64(1), line_width(u)
     whole = n // width * width
     factor = broadcast_line(u.dtype.type(6.0))
-    lines, found = _lines_of(limits)
+    lines, found = lines_of(limits)
     rest = NOTHING
     for _ in range(count):
         before, here = broadcast_line(u[at - one]), line(u, at)
@@ -181,7 +164,7 @@ def _star_rows(u, v, at, n, plane, row, count, limits):
             v[k] = 6.0 * u[k] - (beside + u[k - one] + u[k + one])
             rest = with_product(rest, u[k], v[k], limits)
         at += row
-    return _joined(found, rest)
+    return joined(found, rest)
 
 
 @njit(void(ROW, ROW, float64, uint64, uint64), **FREE)
@@ -194,6 +177,9 @@ def _turned(z, p, beta, begin, end):
 @njit(void(ROW, ROW, float64, uint64, uint64), **FREE)
 def _moved(x, p, alpha, begin, end):
     """Add alpha p to x in a row."""
+    for at in range(begin, end, LINE):
+        prefetch(x, at + FAR_AHEAD)
+        prefetch(p, at + FAR_AHEAD)
     for at in range(begin, end):
         x[at] += alpha * p[at]
 
@@ -204,10 +190,12 @@ def _moved_back(r, q, alpha, at, n, row, count, limits):
     width = line_width(r)
     whole = n // width * width
     factor = broadcast_line(alpha)
-    lines, found = _lines_of(limits)
+    lines, found = lines_of(limits)
     rest = NOTHING
     for _ in range(count):
         for k in range(at, at + whole, width):
+            prefetch(r, k + FAR_AHEAD)
+            prefetch(q, k + FAR_AHEAD)
             moved = line(r, k) - factor * line(q, k)
             store(r, k, moved)
             found = with_product(found, moved, moved, lines)
@@ -215,7 +203,7 @@ def _moved_back(r, q, alpha, at, n, row, count, limits):
             r[k] -= alpha * q[k]
             rest = with_product(rest, r[k], r[k], limits)
         at += row
-    return _joined(found, rest)
+    return joined(found, rest)
 
 
 @njit(FOUND(ROW, ROW, *(uint64,) * 4, LIMITS), **OPTIONS)
@@ -223,15 +211,17 @@ def _products(a, b, at, n, row, count, limits):
     """Return what `dot_chunk` does of some rows."""
     width = line_width(a)
     whole = n // width * width
-    lines, found = _lines_of(limits)
+    lines, found = lines_of(limits)
     rest = NOTHING
     for _ in range(count):
         for k in range(at, at + whole, width):
+            prefetch(a, k + FAR_AHEAD)
+            prefetch(b, k + FAR_AHEAD)
             found = with_product(found, line(a, k), line(b, k), lines)
         for k in range(at + whole, at + n):
             rest = with_product(rest, a[k], b[k], limits)
         at += row
-    return _joined(found, rest)
+    return joined(found, rest)
 
 
 @njit(void(*(ROW,) * 5, float64, float64, uint64, uint64), **FREE)

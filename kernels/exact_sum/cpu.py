@@ -20,10 +20,20 @@ from numba import float64, int64, types, uint64
 
 from miniapps.devices.backend import Array
 from miniapps.devices.cpu.compiler import DISTINCT, njit
-from miniapps.devices.cpu.vectors import bits, fma
+from miniapps.devices.cpu.prefetch import prefetch
+from miniapps.devices.cpu.vectors import (
+    any_bits,
+    bits,
+    broadcast_line,
+    fma,
+    line,
+    line_width,
+    total,
+)
 from miniapps.kernels.exact_sum import DIGITS, LOWEST, MINUS, NAN, PLUS, require_alike
 
 CHUNK = 2048  # numbers whose multiples, below 2^51, an int64 can add
+AHEAD = 512  # numbers from those that are multiplied to those that are prefetched
 CARRY_EVERY = 1 << 16  # chunks after which digits have room again
 BIAS, FRACTION = 1023, 52  # of a float64
 SPAN = 32  # the fast loop takes products from 2^(E-SPAN) on; a power of two
@@ -198,17 +208,40 @@ def too_far_but_0(a, b, begin, end, limits):
     return too_far(outside)
 
 
-@njit(FOUND(float64[::1], float64[::1], LIMITS), cache=True, nogil=True, **DISTINCT)
-def dot_chunk(a, b, limits):
-    """Return the sums of `with_product`; not 0, last: a product is too large or too small.
+@njit(cache=True, nogil=True, forceinline=True)
+def lines_of(limits):
+    """Return limits and sums that are 0, as lines."""
+    m1, m2, m3, least = limits
+    none = broadcast_line(int64(0))
+    lines = broadcast_line(m1), broadcast_line(m2), broadcast_line(m3), broadcast_line(least)
+    return lines, (none, none, none, none)
 
-    No part of the others is too fine.
+
+@njit(cache=True, nogil=True, forceinline=True)
+def joined(lines, rest):
+    """Return the sums of `with_product`, given those of lines and those of the rest.
+
+    Not 0, last: a product is too large or too small.
     """
-    found = NOTHING
-    for n in range(a.size):
-        found = with_product(found, a[n], b[n], limits)
-    first, second, third, outside = found
-    return first, second, third, too_far(outside)
+    a, b, c, outside = lines
+    d, e, f, others = rest
+    return total(a) + d, total(b) + e, total(c) + f, too_far(any_bits(outside) | others)
+
+
+@njit(FOUND(float64[::1], float64[::1], LIMITS), cache=True, nogil=True)
+def dot_chunk(a, b, limits):
+    """Return what `joined` does of a chunk, and prefetch numbers behind it."""
+    width = line_width(a)
+    whole = a.size // width * width
+    lines, found = lines_of(limits)
+    rest = NOTHING
+    for n in range(np.uint64(0), np.uint64(whole), width):
+        prefetch(a, n + np.uint64(AHEAD))
+        prefetch(b, n + np.uint64(AHEAD))
+        found = with_product(found, line(a, n), line(b, n), lines)
+    for n in range(whole, a.size):
+        rest = with_product(rest, a[n], b[n], limits)
+    return joined(found, rest)
 
 
 @njit(FOUND(float64[::1], float64[::1], LIMITS), cache=True, nogil=True, **DISTINCT)
