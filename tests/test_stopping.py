@@ -367,7 +367,8 @@ def test_a_signal_to_the_launching_process(tmp_path: Path, monkeypatch: pytest.M
         return usual(self)
 
     monkeypatch.setattr(Monitor, "check", check)
-    words = "jacobi2d", "--preset", "minimal", "--steps", 10**7
+    # Without a tolerance: else the run may be finished before the PEs see the signal.
+    words = "jacobi2d", "--preset", "minimal", "--tolerance", 0, "--steps", 10**7
     found, line = stopped(
         "run",
         *words,
