@@ -17,6 +17,9 @@ SMALL = (
     "stencil3d --size 5x6x9 --steps 3 --dtype float32 --time-tile auto",
     "pic --size 12 --particles 50 --steps 6",
     "leanmd --lattice 2x2x2 --cutoff 1.5 --skin 0.1 --steps 1",
+    "cg --size 6x5x4 --solution noise --preconditioner sgs --steps 1",
+    "transpose --size 13 --steps 2",
+    "amr --preset minimal",
 )
 
 

@@ -476,15 +476,16 @@ def relax(points, z, r, colours, x0, x1, y0, y1, z0, z1):
     flat_z, flat_r = z.reshape(z.size), r.reshape(r.size)
     behind = 0
     for c in range(1, colours.size):
-        behind += (colours[c] ^ colours[c - 1]) >> 2
+        behind += int(colours[c] ^ colours[c - 1]) >> 2
     for front in range(x0, x1 + behind):
         i = front
         for c in range(colours.size):
             if c > 0:
-                i -= (colours[c] ^ colours[c - 1]) >> 2
-            if x0 <= i < x1 and (i - x0) & 1 == colours[c] >> 2:
-                first = y0 + ((colours[c] >> 1) & 1)
-                at, odd = i * plane + first * row + z0, colours[c] & 1
+                i -= int(colours[c] ^ colours[c - 1]) >> 2
+            colour = int(colours[c])
+            if x0 <= i < x1 and (i - x0) & 1 == colour >> 2:
+                first = y0 + ((colour >> 1) & 1)
+                at, odd = i * plane + first * row + z0, colour & 1
                 count = max(0, y1 - first + 1) >> 1
                 if points == 27:
                     _relaxed(flat_z, flat_r, odd, at, n, plane, row, count)
