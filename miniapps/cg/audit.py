@@ -31,11 +31,9 @@ class CgAudit(GridAudit):
         BaseAudit.__init__(self, problem, layout, seed, samples)
         self.size, self.wraps = problem.size, False
         self.cells = [self.drawn(bool(n % 2)) for n in range(samples)]
-        if (
-            problem.preconditioner != "none"
-        ):  # half are of the last colour, beside blocks and in them
-            for n in (0, 1):
-                self.cells[n::4] = [self.of_last_colour(cell) for cell in self.cells[n::4]]
+        if problem.preconditioner != "none":
+            for n in (0, 1):  # a half of those in blocks, and of those beside others
+                self.cells[n::4] = map(self.of_last_colour, self.cells[n::4])
 
     def of_last_colour(self, cell: Cell) -> Cell:
         """The next point whose numbers are all even, or the one before where the box ends."""
