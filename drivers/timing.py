@@ -257,14 +257,12 @@ class Stepper:
     def _note_begun(self, request: Any) -> None:
         """Raise MessageError unless an AllReduce that was begun is the next one of this step."""
         kind = type(request)
-        if self.begun is not None and request is not self.begun:
-            if request is None or kind in (Begin, AllReduce):
-                verb = {Begin: "begins another one", AllReduce: "requests another one"}
-                does = verb.get(kind, "ends its round")
-                error = MessageError(f"{does} before the AllReduce that it has begun")
-                raise self._placed(error)
-        elif request is self.begun:
+        if request is self.begun:
             self.begun = None
+        elif self.begun is not None and (request is None or kind in (Begin, AllReduce)):
+            verb = {Begin: "begins another one", AllReduce: "requests another one"}
+            does = verb.get(kind, "ends its round")
+            raise self._placed(MessageError(f"{does} before the AllReduce that it has begun"))
         if kind is Begin:
             self.begun = request.reduction
 
