@@ -271,10 +271,10 @@ def test_numbers_that_fill_the_bins() -> None:
 def far_products(a: list[float], b: list[float], monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether a chunk is added by the loop for products of any size."""
     slow: list[int] = []
-    add = getattr(cpu.add_products, "py_func", cpu.add_products)
+    add = getattr(cpu.dot_doubles, "py_func", cpu.dot_doubles)
     with monkeypatch.context() as patch:
         patch.setitem(add.__globals__, "add_any_products", lambda a, b, words: slow.append(1))
-        add(np.array(a), np.array(b), 0, accumulator())
+        add(np.array(a), np.array(b), accumulator())
     return bool(slow)
 
 
@@ -284,11 +284,20 @@ def test_products_that_are_0(monkeypatch: pytest.MonkeyPatch) -> None:
         for a, b in (([zero] * 3, [1.0, 2.0, zero]), ([0.5, zero, -0.5], [-0.5, -1.0, 0.25])):
             assert not far_products(a, b, monkeypatch) and not far_products(b, a, monkeypatch)
             assert exact(dot_of(np.array(a), np.array(b))) == fractions_dot(*map(np.array, (a, b)))
-    for one, other in ((2.0**-600, 2.0**-600), (0.0, math.inf), (0.0, math.nan), (1.0, 2.0**-40)):
+    for one, other in ((2.0**-600, 2.0**-600), (0.0, math.inf), (0.0, math.nan)):
         a, b = [0.5, 0.0, one], [0.5, 1.0, other]
         assert far_products(a, b, monkeypatch) and far_products(b, a, monkeypatch)
     a, b = np.array([0.5, 0.0, 2.0**-600]), np.array([0.5, 1.0, 2.0**-600])
     assert exact(dot_of(a, b)) == fractions_dot(a, b)
+
+
+def test_which_products_the_fast_loop_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a loop whose limits are not those of docs/exact-sums.md: 2^(E-48) and 2^E."""
+    for sign in (1.0, -1.0):
+        for p in (2.0**-48, 1 - 2.0**-53, 2.0**-20):
+            assert not far_products([sign * p], [1.0], monkeypatch)
+        for p in (2.0**-48 - 2.0**-101, 2.0**-64, 2.0**-65, 1.0, 2.0**15, 2.0**16, 2.0**1023):
+            assert far_products([sign * p], [1.0], monkeypatch)
 
 
 def test_digits_get_room_again() -> None:
@@ -310,7 +319,7 @@ def test_room_is_made_in_time() -> None:
         assert (words[0] < 1 << 32) == made
 
 
-@pytest.mark.parametrize("name", ["sum_doubles", "sum_singles", "dot_doubles", "dot_singles"])
+@pytest.mark.parametrize("name", ["add_sum_of", "dot_doubles", "dot_singles"])
 def test_room_is_made_for_each_chunk(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a kernel that never makes room."""
     kernel, seen = getattr(cpu, name), []

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from miniapps.devices.cpu.fused import fused
-from miniapps.devices.cpu.vectors import WIDTH
+from miniapps.devices.cpu.vectors import DOUBLES, WIDTH
 
 
 def broadcast(scalar: Any) -> np.ndarray:
@@ -64,6 +64,11 @@ def line(array: np.ndarray, index: Any) -> np.ndarray:
     values, there = np.zeros(int(line_width(array)), array.dtype), array[index:]
     values[: len(there)] = there[: len(values)]
     return values
+
+
+def doubles(array: np.ndarray, index: Any) -> np.ndarray:
+    """A line of elements as float64."""
+    return line(array, index)[:DOUBLES].astype(np.float64)
 
 
 def broadcast_line(number: Any) -> np.ndarray:

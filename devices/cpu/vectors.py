@@ -7,8 +7,8 @@ registers. There a kernel uses these types explicitly. ``+ - * /`` and compariso
 and the functions below do the rest. They exist inside ``njit`` only.
 
 `load` reads `WIDTH` lanes: four of float64 fill a 256-bit register, which all x86 CPUs since 2013
-have. `line` reads as many as fill a cache line, one 512-bit register. On CPUs without such
-registers LLVM uses several narrower ones.
+have. `line` reads as many as fill a cache line, one 512-bit register. `doubles` reads `DOUBLES`
+lanes as a line of float64. On CPUs without such registers LLVM uses several narrower ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic, models, overload, register_model
 from numba.np import arrayobj
 
-WIDTH = 4
+WIDTH, DOUBLES = 4, 8
 INT32 = ir.IntType(32)
 
 
@@ -89,6 +89,7 @@ for kind in (INTS, LINE_OF[types.int64]):
     operation(operator.add, kind, kind, ir.IRBuilder.add)
 operation(operator.sub, kind, kind, ir.IRBuilder.sub)
 operation(operator.or_, kind, kind, ir.IRBuilder.or_)
+operation(operator.xor, kind, kind, ir.IRBuilder.xor)
 operation(operator.ne, INTS, MASK, lambda builder, a, b: builder.icmp_signed("!=", a, b))
 
 
@@ -159,6 +160,19 @@ def _line_width(_: Any, array: Any) -> Any:
 def _line(_: Any, array: Any, index: Any) -> Any:
     """Load a line of elements, from ``array[index]`` on."""
     return LINE_OF[array.dtype](array, index), _read
+
+
+@intrinsic
+def _doubles(_: Any, array: Any, index: Any) -> Any:
+    """Load `DOUBLES` elements, float32 or float64, from ``array[index]`` on, as float64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        read = Lanes(array.dtype, DOUBLES)(array, index)
+        lanes = _read(context, builder, read, arguments)
+        wide = context.get_value_type(signature.return_type)
+        return lanes if lanes.type == wide else builder.fpext(lanes, wide)
+
+    return LINE_OF[types.float64](array, index), generate
 
 
 def _window(skipped: Callable[[int], int]) -> Any:
@@ -296,6 +310,7 @@ broadcast: Any = _broadcast
 broadcast_line: Any = _broadcast_line
 load: Any = _load
 line: Any = _line
+doubles: Any = _doubles
 line_width: Any = _line_width
 # The left neighbours of the elements, given (before, here); the right ones, given (here, after).
 shift_left: Any = _window(lambda width: width - 1)

@@ -3,12 +3,12 @@
 A chunk has numbers below 2^E. Adding 1.5 * 2^(E+1) to one rounds it to a multiple of 2^(E-51), and
 the bits of the result, read as an integer, are that multiple plus a constant; they are added as
 integers. Subtracting again gives the rest without an error, and it is added to a smaller constant
-in the same way. What the last constant would round away is an error, so that is tested, once per
-chunk: then E is found anew, and at last numbers are added one by one, as integers. Of products,
-``fma`` gives the rounding error, which is added too. docs/exact-sums.md proves each step.
+in the same way. Of products, ``fma`` gives the rounding error, which is added too. Once per chunk
+it is tested whether all numbers are below 2^E, and whether a rest is left. If the test fails, the
+numbers are copied, and split by smaller and smaller constants until no rest is left; those that are
+infinite, NaN, or nearly so are added one by one. docs/exact-sums.md proves each step.
 
-Cost: 8 bytes and 12 operations per number of a sum; 16 bytes and 17 per product. A chunk has no
-branches, so LLVM vectorises the loops: sums of integers have no order.
+Cost: 8 bytes and 10 operations per number of a sum; 16 bytes and 17 per product.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import float64, int64, types, uint64
+from numba import float32, float64, int64, types, uint64
 
 from miniapps.devices.backend import Array
-from miniapps.devices.cpu.compiler import DISTINCT, njit
+from miniapps.devices.cpu.compiler import njit
 from miniapps.devices.cpu.prefetch import prefetch
 from miniapps.devices.cpu.vectors import (
+    DOUBLES,
     any_bits,
     bits,
     broadcast_line,
+    doubles,
     fma,
     line,
     line_width,
@@ -36,14 +38,17 @@ CHUNK = 2048  # numbers whose multiples, below 2^51, an int64 can add
 AHEAD = 512  # numbers from those that are multiplied to those that are prefetched
 CARRY_EVERY = 1 << 16  # chunks after which digits have room again
 BIAS, FRACTION = 1023, 52  # of a float64
-SPAN = 32  # the fast loop takes products from 2^(E-SPAN) on; a power of two
+SPAN = 48  # the fast loop takes products from 2^(E-SPAN) on
+WINDOW = 64  # as many powers of two `too_far` accepts; a power of two
 HIGHEST = 1022  # of E: a constant is below 2^1024
-LOWEST_OF_SUM = -971  # of E: the last constant's unit is 2^-1074
+LOWEST_OF_SUM = -972  # of E: the last constant's unit is 2^-1074
 LOWEST_OF_DOT = -850  # of E: products that the loops accept have errors that are floats
+SMALLEST = 2.0**-960  # a product from here on has an error that is a float
 MAGNITUDE = 0x7FFFFFFFFFFFFFFF  # all bits but the sign
 MASK = 0xFFFFFFFF
 FOUND, NOTHING = types.UniTuple(int64, 4), (0, 0, 0, 0)  # what `dot_chunk` returns; no products
-LIMITS = types.Tuple((float64, float64, float64, int64))
+SUMS = types.UniTuple(int64, 3)  # what `sum_chunk` returns
+LIMITS = types.Tuple((float64, float64, float64, int64, int64))
 
 
 # Adding integers ----------------------------------------------------------------------------------
@@ -135,26 +140,6 @@ def add_each_product(a, b, words):
 # Adding chunks ------------------------------------------------------------------------------------
 
 
-@njit("UniTuple(int64, 3)(float64[::1], float64, float64)", cache=True, nogil=True, **DISTINCT)
-def sum_chunk(values, m1, m2):
-    """Return the sums of the bits of m1 and m2 plus parts of numbers; not 0, last: what is wrong.
-
-    Numbers are too large if m1 plus one is in another binade, too fine if something is left.
-    """
-    first = second = outside = left = int64(0)
-    unit = bits(m1)
-    for n in range(values.size):
-        x = values[n]
-        t = m1 + x
-        first += bits(t)
-        outside |= bits(t) ^ unit
-        rest = x - (t - m1)
-        t = m2 + rest
-        second += bits(t)
-        left |= bits(rest - (t - m2))
-    return first, second, (outside >> FRACTION) | (left & MAGNITUDE)
-
-
 @njit("float64(int64)", cache=True, inline="always")
 def one_and_a_half(power):
     """Return 1.5 * 2^power."""
@@ -163,22 +148,35 @@ def one_and_a_half(power):
 
 @njit(LIMITS(int64), cache=True, nogil=True)
 def limits_of(e):
-    """Return m1, m2 and m3 for products below 2^e, and twice the bits of the smallest allowed."""
-    least = (e - SPAN + BIAS) << (FRACTION + 1)
-    return one_and_a_half(e + 1), one_and_a_half(e - 50), one_and_a_half(e - 102), least
+    """Return m1, m2 and m3 for numbers below 2^e, and two limits for `outside_of`."""
+    low, high = (e - SPAN + BIAS) << (FRACTION + 1), (e - WINDOW + BIAS) << (FRACTION + 1)
+    return one_and_a_half(e + 1), one_and_a_half(e - 50), one_and_a_half(e - 102), low, high
+
+
+@njit(cache=True, forceinline=True)
+def with_number(found, x, limits):
+    """Add a number to the sums of the bits of m1 and m2 plus parts of numbers.
+
+    All may be numbers or lanes. The last two of ``found`` collect bits for `sum_of_lines`.
+    """
+    first, second, outside, left = found
+    m1, m2, _, _, _ = limits
+    t = m1 + x
+    first = first + bits(t)
+    outside = outside | (bits(t) ^ bits(m1))
+    rest = x - (t - m1)
+    t = m2 + rest
+    return first, second + bits(t), outside, left | bits(rest - (t - m2))
 
 
 @njit(cache=True, forceinline=True)
 def with_product(found, a, b, limits):
-    """Add a product to the sums of the bits of m1, m2 and m3 plus parts of products.
-
-    All may be numbers or lanes. The last of ``found`` collects bits for `too_far`.
-    """
+    """Do the same for a product, of which m3 adds a third part; the last is for `too_far`."""
     first, second, third, outside = found
-    m1, m2, m3, least = limits
+    m1, m2, m3, _, _ = limits
     p = a * b
     error = fma(a, b, -p)
-    outside = outside | (bits(p) + bits(p) - least)
+    outside = outside | outside_of(p, limits)
     t = m1 + p
     first = first + bits(t)
     t = m2 + (p - (t - m1))
@@ -188,10 +186,21 @@ def with_product(found, a, b, limits):
     return first, second, third, outside
 
 
+@njit(cache=True, forceinline=True)
+def outside_of(p, limits):
+    """Return two distances, joined by `or`: above 2^(e-SPAN), and above 2^(e-WINDOW).
+
+    They are twice those of the bits. Both are in [0, WINDOW) powers of two if p is in
+    [2^(e-SPAN), 2^e), because WINDOW is larger than SPAN.
+    """
+    twice = bits(p) + bits(p)
+    return (twice - limits[3]) | (twice - limits[4])
+
+
 @njit("int64(int64)", cache=True, inline="always")
 def too_far(outside):
     """Return not 0 if one of the products was too large or too small."""
-    return outside & ~int64(SPAN * (2 << FRACTION) - 1)
+    return outside & ~int64(WINDOW * (2 << FRACTION) - 1)
 
 
 @njit(int64(float64[::1], float64[::1], uint64, uint64, LIMITS), cache=True, nogil=True)
@@ -200,21 +209,21 @@ def too_far_but_0(a, b, begin, end, limits):
 
     For such a product `with_product` adds only the bits of the constants.
     """
-    least, outside = limits[3], int64(0)
+    outside = int64(0)
     for n in range(begin, end):
         p = a[n] * b[n]
         zero = (p == 0.0) & ((a[n] == 0.0) | (b[n] == 0.0))
-        outside |= int64(0) if zero else bits(p) + bits(p) - least
+        outside |= int64(0) if zero else outside_of(p, limits)
     return too_far(outside)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
 def lines_of(limits):
     """Return limits and sums that are 0, as lines."""
-    m1, m2, m3, least = limits
+    m1, m2, m3, low, high = limits
     none = broadcast_line(int64(0))
-    lines = broadcast_line(m1), broadcast_line(m2), broadcast_line(m3), broadcast_line(least)
-    return lines, (none, none, none, none)
+    constants = broadcast_line(m1), broadcast_line(m2), broadcast_line(m3)
+    return (*constants, broadcast_line(low), broadcast_line(high)), (none, none, none, none)
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -244,51 +253,42 @@ def dot_chunk(a, b, limits):
     return joined(found, rest)
 
 
-@njit(FOUND(float64[::1], float64[::1], LIMITS), cache=True, nogil=True, **DISTINCT)
-def wide_dot_chunk(a, b, limits):
-    """Return such sums of products of any size, as `sum_chunk` does."""
-    m1, m2, m3, _ = limits
-    first = second = third = outside = left = int64(0)
-    unit = bits(m1)
-    for n in range(a.size):
-        p = a[n] * b[n]
-        error = fma(a[n], b[n], -p)
-        t = m1 + p
-        first += bits(t)
-        outside |= bits(t) ^ unit
-        rest = p - (t - m1)
-        t = m2 + rest
-        left |= bits(rest - (t - m2))
-        u = t + error
-        second += bits(u)
-        rest = error - (u - t)
-        t = m3 + rest
-        third += bits(t)
-        left |= bits(rest - (t - m3))
-    return first, second, third, (outside >> FRACTION) | (left & MAGNITUDE)
+@njit(cache=True, nogil=True, forceinline=True)
+def sum_of_lines(lines, rest):
+    """Return the sums of `with_number`; not 0, last: a number is too large or leaves a rest."""
+    a, b, outside, left = lines
+    c, d, others, more = rest
+    wrong = (any_bits(outside) | others) >> FRACTION | ((any_bits(left) | more) & MAGNITUDE)
+    return total(a) + c, total(b) + d, wrong
 
 
-@njit("int64(float64[::1])", cache=True, nogil=True)
-def power_above(values):
-    """Return a power of two that is above the magnitude of all numbers, and four times as large.
+@njit([SUMS(float64[::1], LIMITS), SUMS(float32[::1], LIMITS)], cache=True, nogil=True)
+def sum_chunk(values, limits):
+    """Return what `sum_of_lines` does of a chunk of numbers, and prefetch those behind it."""
+    whole = values.size // DOUBLES * DOUBLES
+    lines, found = lines_of(limits)
+    rest = NOTHING
+    for n in range(np.uint64(0), np.uint64(whole), np.uint64(DOUBLES)):
+        prefetch(values, n + np.uint64(AHEAD))
+        found = with_number(found, doubles(values, n), lines)
+    for n in range(whole, values.size):
+        rest = with_number(rest, float64(values[n]), limits)
+    return sum_of_lines(found, rest)
 
-    So the next chunk may have somewhat larger ones.
-    """
-    top = int64(0)
-    for n in range(values.size):
-        top = max(top, bits(values[n]) & MAGNITUDE)
-    return (top >> FRACTION) - BIAS + 3
 
-
-@njit("Tuple((int64, int64))(float64[::1], float64[::1])", cache=True, nogil=True)
-def power_above_products(a, b):
-    """Return the same of products; not 0, last, if one that is not 0 has become 0."""
-    top = lost = int64(0)
-    for n in range(a.size):
-        p = a[n] * b[n]
-        top = max(top, bits(p) & MAGNITUDE)
-        lost |= int64(p == 0.0) & int64(a[n] != 0.0) & int64(b[n] != 0.0)
-    return (top >> FRACTION) - BIAS + 3, lost
+@njit(SUMS(float32[::1], float32[::1], LIMITS), cache=True, nogil=True)
+def sum_product_chunk(a, b, limits):
+    """Do the same for products of float32, which are exact in float64."""
+    whole = a.size // DOUBLES * DOUBLES
+    lines, found = lines_of(limits)
+    rest = NOTHING
+    for n in range(np.uint64(0), np.uint64(whole), np.uint64(DOUBLES)):
+        prefetch(a, n + np.uint64(AHEAD))
+        prefetch(b, n + np.uint64(AHEAD))
+        found = with_number(found, doubles(a, n) * doubles(b, n), lines)
+    for n in range(whole, a.size):
+        rest = with_number(rest, float64(a[n]) * float64(b[n]), limits)
+    return sum_of_lines(found, rest)
 
 
 @njit("void(int64, int64, float64, int64, int64[::1])", cache=True)
@@ -297,62 +297,97 @@ def add_multiples(total, count, m, power, words):
     add_integer(total - count * bits(m), power, words)
 
 
-@njit("boolean(float64[::1], int64, int64[::1])", cache=True, nogil=True)
-def added(values, e, words):
-    """Add a chunk of numbers below 2^e, unless some are not or are too fine."""
-    m1, m2 = one_and_a_half(e + 1), one_and_a_half(e - 51)
-    first, second, wrong = sum_chunk(values, m1, m2)
-    if wrong:
-        return False
-    add_multiples(first, values.size, m1, e - 51, words)
-    add_multiples(second, values.size, m2, e - 103, words)
-    return True
+@njit(types.void(int64, int64, int64, LIMITS, int64, int64[::1]), cache=True)
+def add_parts(first, second, count, limits, e, words):
+    """Add the sums of the bits of m1 and m2 plus parts of so many numbers below 2^e."""
+    add_multiples(first, count, limits[0], e - 51, words)
+    add_multiples(second, count, limits[1], e - 102, words)
 
 
 @njit(types.void(FOUND, int64, LIMITS, int64, int64[::1]), cache=True)
 def add_found(found, count, limits, e, words):
     """Add what `dot_chunk` returns of so many products below 2^e."""
-    first, second, third, _ = found
-    m1, m2, m3, _ = limits
-    add_multiples(first, count, m1, e - 51, words)
-    add_multiples(second, count, m2, e - 102, words)
-    add_multiples(third, count, m3, e - 154, words)
+    add_parts(found[0], found[1], count, limits, e, words)
+    add_multiples(found[2], count, limits[2], e - 154, words)
 
 
-@njit("int64(float64[::1], int64, int64[::1])", cache=True, nogil=True)
-def add_chunk(values, e, words):
-    """Add a chunk, of numbers below 2^e it is hoped; return an e for the next one."""
-    if added(values, e, words):
-        return e
-    e = min(max(power_above(values), LOWEST_OF_SUM), HIGHEST)
-    if not added(values, e, words):
+# Chunks of numbers of any size --------------------------------------------------------------------
+
+
+@njit("int64(float64[::1])", cache=True, nogil=True)
+def largest(values):
+    """Return the bits of the largest magnitude."""
+    top = int64(0)
+    for n in range(values.size):
+        top = max(top, bits(values[n]) & MAGNITUDE)
+    return top
+
+
+@njit("int64(int64)", cache=True, inline="always")
+def power_above(top):
+    """Return a power of two above a magnitude, given its bits; LOWEST_OF_SUM at least."""
+    return max((top >> FRACTION) - BIAS + 1, LOWEST_OF_SUM)
+
+
+@njit("int64(int64, int64)", cache=True, inline="always")
+def power_after(top, lowest):
+    """Return an e for the chunk that follows one: its numbers may be four times as large."""
+    return max(min(power_above(top) + 2, HIGHEST), lowest)
+
+
+@njit(SUMS(float64[::1], LIMITS), cache=True, nogil=True)
+def split_off(values, limits):
+    """Replace numbers by their rests; return the sums of `with_number` and the largest rest."""
+    first = second = top = int64(0)
+    for n in range(values.size):
+        t = limits[0] + values[n]
+        first += bits(t)
+        rest = values[n] - (t - limits[0])
+        t = limits[1] + rest
+        second += bits(t)
+        values[n] = rest - (t - limits[1])
+        top = max(top, bits(values[n]) & MAGNITUDE)
+    return first, second, top
+
+
+@njit("int64(float64[::1], int64[::1])", cache=True, nogil=True)
+def add_any(values, words):
+    """Add a chunk of numbers, whatever they are, and overwrite it; return what `largest` does."""
+    highest = top = largest(values)
+    if power_above(top) > HIGHEST:
         add_each(values, words)
-    return e
+        return highest
+    while top:
+        e = power_above(top)
+        limits = limits_of(e)
+        first, second, top = split_off(values, limits)
+        add_parts(first, second, values.size, limits, e, words)
+    return highest
+
+
+@njit("boolean(float64[::1], float64[::1], float64[::1], float64[::1])", cache=True, nogil=True)
+def products_and_errors(a, b, products, errors):
+    """Write products and their errors; return whether an error is no float."""
+    inexact = False
+    for n in range(a.size):
+        p = a[n] * b[n]
+        products[n], errors[n] = p, fma(a[n], b[n], -p)
+        inexact |= (abs(p) < SMALLEST) & (a[n] != 0.0) & (b[n] != 0.0)
+    return inexact
 
 
 @njit("int64(float64[::1], float64[::1], int64[::1])", cache=True, nogil=True)
 def add_any_products(a, b, words):
     """Add a chunk of products, whatever they are; return an e for the next one."""
-    e, lost = power_above_products(a, b)
-    e = min(max(e, LOWEST_OF_DOT), HIGHEST)
-    limits = limits_of(e)
-    found = wide_dot_chunk(a, b, limits)
-    if lost or found[3]:
+    products, errors = np.empty(a.size), np.empty(a.size)
+    inexact = products_and_errors(a, b, products, errors)
+    top = largest(products)
+    if inexact or power_above(top) > HIGHEST:
         add_each_product(a, b, words)
     else:
-        add_found(found, a.size, limits, e, words)
-    return e
-
-
-@njit("int64(float64[::1], float64[::1], int64, int64[::1])", cache=True, nogil=True)
-def add_products(a, b, e, words):
-    """Add a chunk of products, below 2^e it is hoped; return an e for the next one."""
-    limits = limits_of(e)
-    found = dot_chunk(a, b, limits)
-    if found[3] and too_far_but_0(a, b, 0, a.size, limits):
-        return add_any_products(a, b, words)
-    add_found(found, a.size, limits, e, words)
-    return e
+        add_any(products, words)
+        add_any(errors, words)
+    return power_after(top, LOWEST_OF_DOT)
 
 
 # Adding arrays ------------------------------------------------------------------------------------
@@ -365,39 +400,18 @@ def make_room(low, words):
         carry(words)
 
 
-@njit("void(float64[::1], int64[::1])", cache=True, nogil=True)
-def sum_doubles(values, words):
+@njit(["void(float64[::1], int64[::1])", "void(float32[::1], int64[::1])"], cache=True, nogil=True)
+def add_sum_of(values, words):
     """Add numbers."""
     e = int64(0)
     for low in range(0, values.size, CHUNK):
         make_room(low, words)
-        e = add_chunk(values[low : low + CHUNK], e, words)
-    carry(words)
-
-
-@njit("void(float32[::1], float64[::1])", cache=True, nogil=True, **DISTINCT)
-def widen(values, wide):
-    """Write numbers as float64."""
-    for n in range(values.size):
-        wide[n] = float64(values[n])
-
-
-@njit("void(float32[::1], float32[::1], float64[::1])", cache=True, nogil=True, **DISTINCT)
-def multiply(a, b, wide):
-    """Write products as float64, which holds them exactly."""
-    for n in range(a.size):
-        wide[n] = float64(a[n]) * float64(b[n])
-
-
-@njit("void(float32[::1], int64[::1])", cache=True, nogil=True)
-def sum_singles(values, words):
-    """Add numbers as float64."""
-    e, wide = int64(0), np.empty(CHUNK, np.float64)
-    for low in range(0, values.size, CHUNK):
-        make_room(low, words)
-        some = values[low : low + CHUNK]
-        widen(some, wide)
-        e = add_chunk(wide[: some.size], e, words)
+        some, limits = values[low : low + CHUNK], limits_of(e)
+        first, second, wrong = sum_chunk(some, limits)
+        if wrong:
+            e = power_after(add_any(some.astype(np.float64), words), LOWEST_OF_SUM)
+        else:
+            add_parts(first, second, some.size, limits, e, words)
     carry(words)
 
 
@@ -407,25 +421,34 @@ def dot_doubles(a, b, words):
     e = int64(0)
     for low in range(0, a.size, CHUNK):
         make_room(low, words)
-        e = add_products(a[low : low + CHUNK], b[low : low + CHUNK], e, words)
+        some_a, some_b, limits = a[low : low + CHUNK], b[low : low + CHUNK], limits_of(e)
+        found = dot_chunk(some_a, some_b, limits)
+        if found[3] and too_far_but_0(some_a, some_b, 0, some_a.size, limits):
+            e = add_any_products(some_a, some_b, words)
+        else:
+            add_found(found, some_a.size, limits, e, words)
     carry(words)
 
 
 @njit("void(float32[::1], float32[::1], int64[::1])", cache=True, nogil=True)
 def dot_singles(a, b, words):
-    """Add products."""
-    e, wide = int64(0), np.empty(CHUNK, np.float64)
+    """Add products, as numbers."""
+    e = int64(0)
     for low in range(0, a.size, CHUNK):
         make_room(low, words)
-        some = a[low : low + CHUNK]
-        multiply(some, b[low : low + CHUNK], wide)
-        e = add_chunk(wide[: some.size], e, words)
+        some_a, some_b, limits = a[low : low + CHUNK], b[low : low + CHUNK], limits_of(e)
+        first, second, wrong = sum_product_chunk(some_a, some_b, limits)
+        if wrong:
+            products = some_a.astype(np.float64) * some_b
+            e = power_after(add_any(products, words), LOWEST_OF_SUM)
+        else:
+            add_parts(first, second, some_a.size, limits, e, words)
     carry(words)
 
 
 def add_sum(values: Array, words: Array) -> None:
     """See `kernels.exact_sum.interface`."""
-    (sum_singles if values.dtype == np.float32 else sum_doubles)(values, words)
+    add_sum_of(values, words)
 
 
 def add_dot(a: Array, b: Array, words: Array) -> None:
