@@ -125,7 +125,7 @@ class Settings:
         "--thread-level",
         None,
         str,
-        "that MPI is started with; default: the library's",
+        "thread level to start MPI with; default: the library's",
         LEVELS,
         group=DATA,
         key="thread_level",
@@ -165,7 +165,7 @@ class Settings:
         key="trials",
     )
     seed: int = parameter(
-        "--seed", 0, int, "of these orders; default: 0", group=TIMES, metavar="K", key="seed"
+        "--seed", 0, int, "seed of these orders; default: 0", group=TIMES, metavar="K", key="seed"
     )
     no_check: bool = parameter("--no-check", False, bool, "do not check the data", group=TIMES)
     percentiles: Percentiles | None = parameter(

@@ -217,12 +217,12 @@ def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
     add("--preset", metavar="NAME", help=f"sizes and steps, one of: {presets}")
     add("--json", metavar="FILE|-", help="write the record as one JSON object")
     add_launcher(more)
-    stall = "end after this time without progress, and say what blocks wait for"
+    stall = "end the run after this time without progress, and say what blocks wait for"
     add_stall(more, stall)
     add("--pin", action="store_true", help="pin each PE to a core of its own")
-    add("--no-launch", action="store_true", help="be a rank, start no launcher")
-    add("--force", action="store_true", help="run what does not fit into memory")
-    add("--dry-run", action="store_true", help="print the launch command instead")
+    add("--no-launch", action="store_true", help="run as a rank of a launcher that runs already")
+    add("--force", action="store_true", help="run even if the problem does not fit into memory")
+    add("--dry-run", action="store_true", help="print the launch command, and run nothing")
     add_app_options(parser, problem)
     parser.epilog = f"example: {parser.prog} --preset small"
 
@@ -237,7 +237,7 @@ def _add_batch(commands: Any, arguments: Sequence[str]) -> None:
     parser = command_parser(
         commands,
         "batch",
-        "many runs by few launches: a line of JSON for each",
+        "make many runs with few launches, and print a line of JSON for each",
         "example: printf '%s\\n' 'run echo' 'run pic --preset tiny' | miniapps batch -",
         _batch,
     )

@@ -42,7 +42,7 @@ RESUME_EXAMPLES = """examples:
 
 def add_list(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps list`."""
-    command_parser(commands, "list", "the apps there are", "example: miniapps list", _list)
+    command_parser(commands, "list", "list the apps", "example: miniapps list", _list)
 
 
 def _list(options: argparse.Namespace, runtime: list[str]) -> int:
@@ -78,8 +78,8 @@ def add_new(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps new`."""
     help = "write a new app, which runs at once, and its tests"
     parser = command_parser(commands, "new", help, "example: miniapps new heat", _new)
-    parser.add_argument("name", metavar="NAME", help="of the app, in lower case")
-    help = f"for the app's package; default: the first of {apps.APP_PATH}, else apps"
+    parser.add_argument("name", metavar="NAME", help="name of the app, in lower case")
+    help = f"where to write the app's package; default: the first of {apps.APP_PATH}, else apps"
     parser.add_argument("--folder", type=Path, metavar="FOLDER", help=help)
 
 
@@ -122,7 +122,7 @@ def add_verify(commands: Any, arguments: Sequence[str]) -> None:
     parser.set_defaults(starts_runs=True)
     parser.add_argument("apps", nargs="*", metavar="APP", help="default: all")
     parser.add_argument("--full", action="store_true", help="every balancer with every --time-tile")
-    help = "gpu: all on a GPU, held against a run on the CPU"
+    help = "gpu: run everything on a GPU, and compare it with a run on the CPU"
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help=help)
 
 
@@ -153,16 +153,16 @@ def _add_adversary_options(parser: argparse.ArgumentParser, problem: Any) -> Non
         help=f"one of: {', '.join(problem.presets)}; default: minimal, else tiny",
     )
     add("--schedules", type=typed(int), default=command.SCHEDULES, metavar="N", help="at most N")
-    help = "begin no schedule after so many"
+    help = "begin no schedule after S seconds"
     add_number(add, "--seconds", Number(zero=True), help, default=command.SECONDS, metavar="S")
     help = "processes; default: one per core"
     add("--jobs", type=typed(int), default=0, metavar="N", help=help)
     add("--sim-seed", type=typed(int), default=0, metavar="K", help="the first seed")
     add("--sim-pes", type=typed(int), default=command.PES, metavar="P", help="virtual PEs")
-    help = "where to write a schedule that fails; default: APP-schedule.json"
+    help = "write a schedule that fails to this file; default: APP-schedule.json"
     add("--schedule", type=Path, metavar="FILE", help=help)
     add("--json", type=Path, metavar="FILE", help="write what was found as JSON")
-    add("--replay", type=Path, metavar="FILE", help="run by this schedule instead, and explain")
+    add("--replay", type=Path, metavar="FILE", help="run this schedule instead, and explain it")
     add_app_options(parser, problem)
 
 
@@ -185,11 +185,11 @@ def add_selftest(commands: Any, arguments: Sequence[str]) -> None:
     names = drivers.names()
     parser.add_argument("--driver", action="append", choices=names, metavar="NAME", help=help)
     parser.add_argument("--fault", metavar="WORDS", help="only faults whose name contains this")
-    help = "of the problems, with few steps: small, large, or tiny (default), made smaller"
+    help = "preset of the problems, with few steps: small, large, or a reduced tiny (default)"
     parser.add_argument("--preset", default="tiny", metavar="NAME", help=help)
-    help = "only so many faults of each app under each driver, or a part, 1/4; others each day"
+    help = "only N faults per app and driver, or a part such as 1/4; a different choice each day"
     parser.add_argument("--draw", type=typed(part_or_number), metavar="N", help=help)
-    help = "so many faults of times, units, statistics and figures, or a part; others each day"
+    help = "only N faults of times, units, statistics and figures, or a part such as 1/4"
     parser.add_argument("--numbers", type=typed(part_or_number), metavar="N", help=help)
     help = "append each trial to this file, as a line of JSON"
     parser.add_argument("--json", type=Path, metavar="FILE", help=help)
@@ -262,7 +262,7 @@ def add_reproduce(commands: Any, arguments: Sequence[str]) -> None:
 
 def add_doctor(commands: Any, arguments: Sequence[str]) -> None:
     """Add `miniapps doctor`."""
-    help = "what is installed, what works, what each missing thing costs"
+    help = "what is installed, what works, and how to get what is missing"
     parser = command_parser(commands, "doctor", help, "example: miniapps doctor", _doctor)
     add_launcher(parser)
 

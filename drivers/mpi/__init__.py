@@ -42,7 +42,7 @@ class RankOptions(SharingOptions):
         "--gpu-aware",
         "auto",
         str,
-        "give MPI messages that lie on the GPU; auto: if it says that it takes them",
+        "pass GPU memory to MPI; auto: if the MPI library states that it accepts it",
         choices=("on", "off", "auto"),
     )
 

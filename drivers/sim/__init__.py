@@ -17,7 +17,7 @@ ORDERS = tuple(NAMED)
 class SimOptions(Options):
     """Options of this driver alone."""
 
-    seed: int = parameter("--sim-seed", 0, int, "draws the order of events, and migrations")
+    seed: int = parameter("--sim-seed", 0, int, "seed of the order of events and of migrations")
     order: str = parameter(
         "--sim-order",
         "random",
@@ -26,9 +26,9 @@ class SimOptions(Options):
         choices=(*ORDERS, USUAL),
         metavar="NAME",
     )
-    pes: int = parameter("--sim-pes", 2, int, "virtual PEs that blocks migrate between")
+    pes: int = parameter("--sim-pes", 2, int, "virtual PEs between which blocks migrate")
     schedule: Path | None = parameter(
-        "--schedule", None, Path, "follow a schedule instead, see miniapps adversary"
+        "--schedule", None, Path, "a schedule to follow instead; `miniapps adversary` writes one"
     )
 
     def check(self, asked: Asked) -> None:

@@ -57,8 +57,8 @@ def add_comm_options(parser: argparse.ArgumentParser) -> None:
     add("--hosts", type=typed(hosts), metavar="a:1,b:1", help="as of `miniapps run`")
     add_launcher(group)
     add_stall(group)
-    add("--no-launch", action="store_true", help="be a rank, start no launcher")
-    add("--dry-run", action="store_true", help="print the launch command instead")
+    add("--no-launch", action="store_true", help="run as a rank of a launcher that runs already")
+    add("--dry-run", action="store_true", help="print the launch command, and run nothing")
     add_options(parser, Settings)
     for name, runtime in communication.runtimes().items():
         add_driver_options(parser, drivers.get(name), Settings, runtime.options)

@@ -28,7 +28,7 @@ def add_options(parser: Any) -> None:
     add("--quick", action="store_true", help="each in about a minute")
     add("--full", action="store_true", help="as published, on as many cores")
     add("--report", action="store_true", help="run nothing: write the report of what was run")
-    help = "with the runs and figures; the report is beside it; default: reproduction"
+    help = "folder of the runs and figures; the report is written beside it; default: reproduction"
     add("--folder", type=Path, default=Path("reproduction"), help=help)
     help = "of the figure's study, made elsewhere: show it, and run nothing"
     add("--campaign", type=Path, metavar="FILE.jsonl", help=help)

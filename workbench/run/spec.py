@@ -77,8 +77,8 @@ class RunSpec:
         "--pe-grid",
         None,
         extents,
-        "parts of the domain along each axis, one per PE, or per block if the driver has one PE; "
-        "default: least surface",
+        "PEs along each axis of the domain, or blocks if the driver has one PE; "
+        "default: the grid with the least surface",
         metavar="AxB[xC]",
         former="--blocks",
     )
@@ -89,7 +89,7 @@ class RunSpec:
         "--snapshot-every",
         0,
         int,
-        "and thumbnails of it, every K steps",
+        "also write a thumbnail of the state every K steps",
         metavar="K",
         former="--frames",
         key="snapshot_every",
@@ -98,21 +98,21 @@ class RunSpec:
         "--hash-every",
         0,
         int,
-        "and hashes of its parts, every K steps, for `miniapps diff`",
+        "also write hashes of parts of the state every K steps, for `miniapps diff`",
         metavar="K",
         key="hash_every",
     )
     trace: bool = of_output(
-        "--trace", False, bool, "and what each block did between messages", key="traced"
+        "--trace", False, bool, "also write what each block did between messages", key="traced"
     )
     gpus_per_host: int | None = of_devices(
-        "--gpus-per-host", None, int, "GPUs to share; default: all", metavar="N"
+        "--gpus-per-host", None, int, "GPUs that processes share; default: all", metavar="N"
     )
     audit: int = of_audits(
         "--audit",
         16,
         int,
-        "cells, particles or atoms to compute again; 0: none; default: 16",
+        "how many cells, particles or atoms to recompute; 0: none; default: 16",
         metavar="N",
         key="audit",
     )
@@ -120,12 +120,12 @@ class RunSpec:
         "--audit-every",
         0,
         int,
-        "also in rounds that cross a multiple of K steps",
+        "also audit each round that passes a multiple of K steps",
         metavar="K",
         key="audit_every",
     )
     audit_seed: int | None = of_audits(
-        "--audit-seed", None, int, "of the sample; default: random", metavar="S"
+        "--audit-seed", None, int, "seed of the sample; default: random", metavar="S"
     )
     checkpoint: Path | None = of_checkpoints(
         "--checkpoint",
@@ -135,10 +135,10 @@ class RunSpec:
         metavar="FILE.h5",
     )
     checkpoint_every: int = of_checkpoints(
-        "--checkpoint-every", 0, int, "every K steps", metavar="K"
+        "--checkpoint-every", 0, int, "write one every K steps", metavar="K"
     )
     checkpoint_minutes: float = of_checkpoints(
-        "--checkpoint-minutes", 0.0, MINUTES, "also M minutes after the last one", metavar="M"
+        "--checkpoint-minutes", 0.0, MINUTES, "also write one M minutes after the last", metavar="M"
     )
     checkpoint_async: bool = of_checkpoints(
         "--checkpoint-async", False, bool, "write them while steps continue"
@@ -147,21 +147,21 @@ class RunSpec:
         "--time-limit",
         Duration(0.0),
         duration,
-        "then write a checkpoint and stop with status 4, such as 55m, 90s or 1h30m",
+        "such as 55m, 90s or 1h30m: after this time, write a checkpoint and stop with status 4",
         metavar="T",
     )
     checkpoint_keep: int = of_checkpoints(
         "--checkpoint-keep",
         2,
         int,
-        "checkpoints, earlier ones as FILE.1.h5 ...; default: 2",
+        "how many checkpoints to keep, earlier ones as FILE.1.h5 ...; default: 2",
         metavar="N",
     )
     restart_on_failure: int = of_checkpoints(
         "--restart-on-failure",
         0,
         int,
-        "times, at most, that the run goes on by itself after a PE has died or hangs",
+        "if a PE dies or hangs, continue from the last checkpoint, at most N times",
         metavar="N",
     )
     restart_pes: int | None = of_checkpoints(
@@ -189,8 +189,8 @@ class RunSpec:
         "--hosts",
         None,
         hosts,
-        "that have the PEs, and how many each may have: a list, or the name of a file with one in "
-        "each line; default: this one",
+        "hosts, each with the number of PEs it may have: a list, or a file with one per line; "
+        "default: this host",
         metavar="a:2,b:2",
     )
     _: KW_ONLY
