@@ -8,6 +8,8 @@ presets: `SCALING` for the first, `UNEVEN` for the second.
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -92,10 +94,11 @@ def demo(folder: Path) -> int:
 
 
 def further(runs: Sequence[tuple[str, str, Case]]) -> list[str]:
-    """Commands that show more of what the last run showed."""
+    """Commands that show more of what the last run showed; first how to find `miniapps`."""
     preset, app, case = runs[-1]
     balancing = f"--balancer {case.balancer} --lb-period {case.lb_period}" if case.balancer else ""
     return [
+        *([] if shutil.which("miniapps") else [f"  . {sys.prefix}/bin/activate"]),
         f"  miniapps run {app} --preset {preset} --driver {case.driver} -n {case.pes} \\",
         f"      --odf {case.odf} {balancing} --output run.h5",
         "  miniapps plot run.h5 --animation    # where each block was, and what it took",
