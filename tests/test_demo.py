@@ -77,9 +77,17 @@ def test_a_balancer_gains_on_the_uneven_load() -> None:
     assert demo.FIRST < 0.1 * pic.presets[demo.UNEVEN]["steps"]  # most steps are balanced
 
 
-def test_what_to_try_next_can_be_typed() -> None:
-    """Catches a command that has been renamed, and a run that writes no file for the next one."""
+def test_what_to_try_next_can_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a command that has been renamed, and a run that writes no file for the next one.
+
+    Also commands that the shell does not find, because nothing says what to activate.
+    """
     last = (demo.UNEVEN, "pic", [*demo.uneven_cases()][-1])
+    monkeypatch.setenv("PATH", "/nowhere")
+    (_, script), *commands = map(str.split, demo.further([last]))
+    assert Path(script).exists()
+    monkeypatch.setenv("PATH", str(Path(script).parent))
+    assert [*map(str.split, demo.further([last]))] == commands
     first, more, *others = demo.further([last])
     lines = [first.rstrip("\\") + more, *(line.strip().split("    ")[0] for line in others)]
     for words in map(shlex.split, lines):
