@@ -10,6 +10,7 @@ import pytest
 import skips
 
 from benchmarks.apps import cg as benchmark
+from benchmarks.apps.one_core import require_one_core
 from miniapps.devices.cpu.compiler import njit
 from miniapps.devices.cpu.vectors import bits
 
@@ -45,3 +46,16 @@ def test_plain_iterations_of_the_benchmark_are_checked(monkeypatch: pytest.Monke
     with pytest.raises(RuntimeError, match="plain fused: .*does not compute"):
         benchmark.iterations(12, "noise")
     benchmark.fused.cache_clear()
+
+
+def test_a_benchmark_on_one_core_starts_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches `make bench` without the variable, and a benchmark that starts itself for ever."""
+    begun: list[dict[str, str]] = []
+    monkeypatch.setattr("os.execve", lambda path, words, environment: begun.append(environment))
+    for given, starts in ({}, 1), ({"OPENBLAS_NUM_THREADS": "2"}, 2):
+        monkeypatch.setattr("os.environ", given)
+        require_one_core()
+        assert len(begun) == starts and begun[-1]["OPENBLAS_NUM_THREADS"] == "1"
+    monkeypatch.setattr("os.environ", begun[-1])
+    require_one_core()
+    assert len(begun) == 2

@@ -1,6 +1,6 @@
 """AMR's sweep beside a triad, a C loop and NumPy on one core; whole runs on 1 and 2 PEs.
 
-    OPENBLAS_NUM_THREADS=1 .venv/bin/python -m benchmarks.apps.amr
+    .venv/bin/python -m benchmarks.apps.amr
 
 Sweeps are called in turns, and the fastest of many calls counts. A rate is in the operations of the
 Parallel Research Kernels, 19 for each point that is swept. The limit is the memory's: a sweep moves

@@ -1,6 +1,6 @@
 """CG on one core: the operator against a triad, what exactness costs, SciPy and C beside it.
 
-    OPENBLAS_NUM_THREADS=1 .venv/bin/python -m benchmarks.apps.cg
+    .venv/bin/python -m benchmarks.apps.cg
 
 Kernels are called in turns, and the fastest of many calls counts; of iterations in SciPy and C, the
 fastest, too, and of whole runs. A share is a ratio of bytes per second, with those that each kernel

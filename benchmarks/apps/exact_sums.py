@@ -1,6 +1,6 @@
 """Rates of exact sums and dot products, and of NumPy's, on one core.
 
-    OPENBLAS_NUM_THREADS=1 .venv/bin/python -m benchmarks.apps.exact_sums
+    .venv/bin/python -m benchmarks.apps.exact_sums
 
 In turns: each repeat calls every function once, and the fastest of many repeats counts. It prints
 the table of docs/exact-sums.md and writes ``results/exact_sums.json``; ``--quick`` makes few calls

@@ -1,6 +1,6 @@
 """The transpose and the Fourier transform beside a triad, NumPy, SciPy, C and mpi4py-fft.
 
-    OPENBLAS_NUM_THREADS=1 .venv/bin/python -m benchmarks.apps.transpose
+    .venv/bin/python -m benchmarks.apps.transpose
 
 Kernels are called in turns, and the fastest of many calls counts. A share is a ratio of bytes per
 second, with those that each kernel must move at least (`kernels.transpose.cpu`), 32 of a triad.
