@@ -51,7 +51,7 @@ def add_commands(parser: Any) -> None:
     checking = add("check", "run a program on 1 to 4 processes, and say what holds", _check)
     checking.set_defaults(starts_runs=True)
     checking.add_argument("program", type=Path, metavar="FILE.py")
-    checking.add_argument("--watch", action="store_true", help="again whenever the file is saved")
+    checking.add_argument("--watch", action="store_true", help="check again when the file is saved")
     help_me = add("hint", "one of three hints", hint)
     help_me.add_argument("name", metavar="LESSON")
     help_me.add_argument("number", type=int, nargs="?", default=1, metavar="1|2|3")

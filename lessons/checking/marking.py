@@ -28,7 +28,7 @@ def add_options(parser: Any) -> None:
         required=True,
         help="a secret of yours: sizes and numbers differ by student and salt",
     )
-    parser.add_argument("--lesson", metavar="LESSON", help="only this one; default: all")
+    parser.add_argument("--lesson", metavar="LESSON", help="mark only this lesson; default: all")
     parser.add_argument(
         "--for",
         dest="runtime",
@@ -39,7 +39,7 @@ def add_options(parser: Any) -> None:
     parser.add_argument(
         "--not-isolated",
         action="store_true",
-        help="also where the kernel cannot keep programs from your files and from the network",
+        help="mark even where the kernel cannot keep programs from your files and the network",
     )
     parser.add_argument(
         "--output", type=Path, metavar="PATH", help="new file, or folder for gradescope, nbgrader"

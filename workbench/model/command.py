@@ -125,7 +125,7 @@ def _usual_pes(kind: str, machine: Any) -> tuple[int, ...]:
 def _add_check(commands: Any) -> None:
     help = "predict published tables, and say where the model fails and why"
     parser = commands.add_parser("check", help=help, allow_abbrev=False)
-    parser.add_argument("--figure", type=Path, metavar="FILE", help="draw them, too")
+    parser.add_argument("--figure", type=Path, metavar="FILE", help="also draw the predictions")
     parser.set_defaults(command=_check)
 
 
@@ -168,7 +168,7 @@ def _add_measure(commands: Any) -> None:
     help = "measure this machine: kernels, memory, and messages of each driver"
     parser = commands.add_parser("measure", help=help, allow_abbrev=False)
     parser.add_argument("--to", type=Path, metavar="FILE.toml", help="default: in the cache folder")
-    parser.add_argument("--hosts", type=typed(hosts), metavar="a:8,b:8", help="and between hosts")
+    parser.add_argument("--hosts", type=typed(hosts), metavar="a:8,b:8", help="also between these")
     parser.set_defaults(command=_measure, starts_runs=True)
 
 

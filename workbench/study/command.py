@@ -48,7 +48,7 @@ def add_commands(parser: Any, arguments: Sequence[str]) -> None:
     """Add the kinds of study, and the commands for campaign files."""
     parser.epilog = EXAMPLES
     parser.add_argument(
-        "--list", action=Prints, const=print_studies, help="the studies that come with it"
+        "--list", action=Prints, const=print_studies, help="list the studies of this project"
     )
     commands = add_kinds(
         parser, KINDS, arguments, add_study_options, command=study, starts_runs=True
@@ -72,7 +72,7 @@ def _add_comm(commands: Any) -> None:
 def _add_report(commands: Any) -> None:
     parser = commands.add_parser("report", help="write the report of a campaign file again")
     parser.add_argument("file", type=Path, metavar="FILE.jsonl")
-    parser.add_argument("--published", type=Path, metavar="FILE.json", help="to show beside it")
+    parser.add_argument("--published", type=Path, metavar="FILE.json", help="to compare with")
     add_model(parser.add_argument)
     parser.set_defaults(command=_report)
 
@@ -112,7 +112,8 @@ def _noise(options: argparse.Namespace, runtime: list[str]) -> int:
 def _add_export(commands: Any) -> None:
     parser = commands.add_parser("export", help="write a campaign in another format")
     parser.add_argument("file", type=Path, metavar="FILE.jsonl")
-    parser.add_argument("--format", required=True, metavar="NAME", help="csv, seed-csv, ...")
+    help = "csv, seed-csv, extra-p or reframe"
+    parser.add_argument("--format", required=True, metavar="NAME", help=help)
     parser.add_argument("--to", type=Path, metavar="PATH", help="default: beside the file")
     parser.set_defaults(command=_export)
 

@@ -156,20 +156,20 @@ def add_study_options(parser: Any, problem: Any) -> None:
     add("--max-trials", type=typed(int), metavar="N", help=help)
     help = "wait while the machine is busy, and repeat runs that others disturbed more"
     add_number(add, "--max-noise", SHARE, help, metavar="P%")
-    add("--shuffle-seed", type=typed(int), default=0, metavar="N", help="of the order of runs")
-    add("--force", action="store_true", help="also runs that do not fit into memory")
+    add("--shuffle-seed", type=typed(int), default=0, metavar="N", help="seed of the order of runs")
+    add("--force", action="store_true", help="run even what does not fit into memory")
     add("--hosts", type=typed(hosts), metavar="a:8,b:8", help="as of `miniapps run`")
     add("--no-pin", action="store_true", help="do not pin PEs to cores")
     add_stall(group)
-    help = "default: KIND-APP.jsonl, or as the TOML file"
+    help = "default: KIND-APP.jsonl, or named as the TOML file"
     add("--campaign", type=Path, metavar="FILE.jsonl", help=help)
     add("--published", type=Path, help=argparse.SUPPRESS)
     add_model(add)
     add("--name", help=argparse.SUPPRESS)  # of the campaign file; from a TOML file
-    add("--launcher", metavar="slurm|PATH", help="write job scripts; or another mpiexec to start")
-    add(ALLOW, action="store_true", help="also one that a TOML file names, and its sbatch options")
+    add("--launcher", metavar="slurm|PATH", help="slurm: write job scripts; or an mpiexec to start")
+    add(ALLOW, action="store_true", help="accept the launcher and sbatch options of a TOML file")
     add("--dry-run", action="store_true", help="list the runs; with slurm, write scripts only")
-    add("--folder", type=Path, help="for job scripts; default: jobs")
+    add("--folder", type=Path, help="folder of job scripts; default: jobs")
     add("--sbatch", action="append", default=[], metavar="OPTION", help="a line for every script")
     help = "with slurm: runs that were stopped continue from a checkpoint"
     add("--checkpoints", action="store_true", help=help)
@@ -178,7 +178,7 @@ def add_study_options(parser: Any, problem: Any) -> None:
 
 def add_model(add: Any) -> None:
     """Add ``--model``, by a method ``add_argument``; empty: this machine."""
-    help = "draw the performance model's predictions too; of a machine of `miniapps model`, or this"
+    help = "also draw the predictions of `miniapps model`, for one of its machines or this one"
     add("--model", nargs="?", const="", metavar="MACHINE", help=help)
 
 

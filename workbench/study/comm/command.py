@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 def add_options(parser: Any) -> None:
     """Add the options of a campaign of communication benchmarks."""
     add = parser.add_argument
-    add("file", type=Path, metavar="FILE.toml", help="or the name of one of ours, such as ombpy")
-    add("--quick", action="store_true", help="as its table [quick] says: a short campaign")
-    help = "as its table [paper] says: the sizes and ranks of the publication"
+    add("file", type=Path, metavar="FILE.toml", help="or a study of this project, such as ombpy")
+    add("--quick", action="store_true", help="short campaign, by the file's table [quick]")
+    help = "sizes and ranks of the publication, by the file's table [paper]"
     add("--as-published", action="store_true", help=help)
     add("--trials", type=typed(int), metavar="N", help="launches of each line; default: the file's")
-    add("--shuffle-seed", type=typed(int), metavar="N", help="of the order of launches")
+    add("--shuffle-seed", type=typed(int), metavar="N", help="seed of the order of launches")
     help = "where an MPI library is installed; repeatable; default: NAME beside this Python"
     add("--library", action="append", default=[], metavar="NAME=FOLDER", help=help)
     help = "wait while the machine is busy, and repeat launches that others disturbed more"
     add_number(add, "--max-noise", SHARE, help, metavar="P%")
     add("--no-pin", action="store_true", help="do not pin ranks to cores")
     add_stall(parser)
-    add("--campaign", type=Path, metavar="FOLDER", help="default: as the TOML file")
+    add("--campaign", type=Path, metavar="FOLDER", help="default: named as the TOML file")
     add("--dry-run", action="store_true", help="list the launches, and what is left out")
     parser.set_defaults(command=command, starts_runs=True)
 
