@@ -268,14 +268,26 @@ def test_numbers_that_fill_the_bins() -> None:
         assert exact(dot_of(more, np.ones(2 * count + 1))) == right + Fraction(1, 1 << 40)
 
 
+def slow_calls(
+    kernel: str, slow: str, arrays: Sequence[Any], monkeypatch: pytest.MonkeyPatch
+) -> int:
+    """How often a kernel calls a slower one, which is still called."""
+    function, called = getattr(cpu, kernel), []
+    function, right = getattr(function, "py_func", function), getattr(cpu, slow)
+
+    def counted(*arguments: Any) -> Any:
+        called.append(arguments)
+        return right(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setitem(function.__globals__, slow, counted)
+        function(*map(np.asarray, arrays), accumulator())
+    return len(called)
+
+
 def far_products(a: list[float], b: list[float], monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether a chunk is added by the loop for products of any size."""
-    slow: list[int] = []
-    add = getattr(cpu.dot_doubles, "py_func", cpu.dot_doubles)
-    with monkeypatch.context() as patch:
-        patch.setitem(add.__globals__, "add_any_products", lambda a, b, words: slow.append(1))
-        add(np.array(a), np.array(b), accumulator())
-    return bool(slow)
+    return bool(slow_calls("dot_doubles", "add_any_products", (a, b), monkeypatch))
 
 
 def test_products_that_are_0(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,6 +310,42 @@ def test_which_products_the_fast_loop_takes(monkeypatch: pytest.MonkeyPatch) -> 
             assert not far_products([sign * p], [1.0], monkeypatch)
         for p in (2.0**-48 - 2.0**-101, 2.0**-64, 2.0**-65, 1.0, 2.0**15, 2.0**16, 2.0**1023):
             assert far_products([sign * p], [1.0], monkeypatch)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_which_numbers_the_fast_loop_takes(dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches loops that refuse numbers without need, and products of singles that are sums."""
+    for size in (1, 7, 8, 100):
+        values = np.resize(np.array([0.75, 0.0, -0.0, -0.5, 2.0**-30], dtype), size)
+        assert not slow_calls("add_sum_of", "add_any", [values], monkeypatch)
+        assert slow_calls("add_sum_of", "add_any", [values * 2], monkeypatch)
+        singles = values.astype(np.float32)
+        assert not slow_calls("dot_singles", "add_any", [singles, singles], monkeypatch)
+        assert exact(dot_of(singles, singles)) == fractions_dot(singles, singles)
+    assert slow_calls("add_sum_of", "add_any", [np.array([0.5, 2.0**-130], dtype)], monkeypatch)
+
+
+@pytest.mark.parametrize("power", [-500, -200, 500])
+def test_a_chunk_like_the_one_before_is_fast(power: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a loop that does not learn from a chunk how large numbers are."""
+    values = np.ldexp(np.random.default_rng(1).uniform(0.5, 1, 3 * cpu.CHUNK), power)
+    values[cpu.CHUNK :] *= 4
+    assert slow_calls("add_sum_of", "add_any", [values], monkeypatch) == 1
+    ones = np.ones_like(values)
+    assert slow_calls("dot_doubles", "add_any_products", [values, ones], monkeypatch) == 1
+
+
+def test_which_products_are_added_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches products that are slow without need, and errors that are no floats."""
+    for one, other, slow in (
+        (2.0**-480, 2.0**-480, False), (2.0**-480, 2.0**-481, True), (2.0**-600, 2.0**-600, True),
+        (2.0**-600, 0.0, False), (0.0, 1.0, False), (2.0**1021, 1.0, False), (2.0**1022, 1.0, True),
+    ):  # fmt: skip
+        for a, b in (([1.0, one], [1.0, other]), ([1.0, other], [1.0, one])):
+            found = slow_calls("add_any_products", "add_each_product", (a, b), monkeypatch)
+            assert bool(found) == slow, (one, other)
+    for one, slow in ((2.0**1021, False), (2.0**1022, True), (math.inf, True), (math.nan, True)):
+        assert slow_calls("add_any", "add_each", [[1.0, one]], monkeypatch) == slow
 
 
 def test_digits_get_room_again() -> None:

@@ -149,8 +149,9 @@ def one_and_a_half(power):
 @njit(LIMITS(int64), cache=True, nogil=True)
 def limits_of(e):
     """Return m1, m2 and m3 for numbers below 2^e, and two limits for `outside_of`."""
-    low, high = (e - SPAN + BIAS) << (FRACTION + 1), (e - WINDOW + BIAS) << (FRACTION + 1)
-    return one_and_a_half(e + 1), one_and_a_half(e - 50), one_and_a_half(e - 102), low, high
+    low, high = int64(e - SPAN + BIAS), int64(e - WINDOW + BIAS)
+    constants = one_and_a_half(e + 1), one_and_a_half(e - 50), one_and_a_half(e - 102)
+    return (*constants, low << (FRACTION + 1), high << (FRACTION + 1))
 
 
 @njit(cache=True, forceinline=True)
