@@ -7,6 +7,7 @@ numba simulates a GPU. These modules import no kernel: only a process that simul
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import textwrap
 from collections.abc import Callable
@@ -70,9 +71,20 @@ def _for_many(kernel: Any, *changes: tuple[str, str]) -> Any:
     return type(kernel)(wrong, kernel.signatures, kernel.options)
 
 
-def kernel_fault(*targets: str, **options: Any) -> Callable[[Callable[[Any], Any]], Fault]:
-    """A fault of what `edited` returns."""
-    return fault(*targets, conditional=True, **options)
+def kernel_fault(
+    targets: str | tuple[str, ...], words: str, replacement: str, **options: Any
+) -> Callable[[Callable[[], None]], Fault]:
+    """A fault of kernels whose source is `edited`; a function without a body names it."""
+
+    def declare(named: Callable[[], None]) -> Fault:
+        @functools.wraps(named)
+        def change(right: Any) -> Any:
+            return edited(right, (words, replacement))
+
+        every = (targets,) if isinstance(targets, str) else targets
+        return fault(*every, conditional=True, **options)(change)
+
+    return declare
 
 
 # Memory and copies -------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from miniapps.faults import ACTED, Fault, catalogue, in_place_of
-from miniapps.gpu_faults import edited, kernel_fault
+from miniapps.gpu_faults import kernel_fault
 
 OLD_AFTER = 2  # halos
 KERNELS = "miniapps.kernels.{app}.gpu"
@@ -13,22 +13,19 @@ HALO = "miniapps.kernels.halo.gpu"
 TILED = {"time_tile": 2}
 
 
-@kernel_fault(f"{KERNELS}:_sweep", f"{KERNELS}:SWEEP_ALL")
-def last_thread_idle(right: Any) -> Any:
+@kernel_fault((f"{KERNELS}:_sweep", f"{KERNELS}:SWEEP_ALL"), "j < y1", "j + np.uint64(1) < y1")
+def last_thread_idle() -> None:
     """The last thread of the grid relaxes nothing: off by one."""
-    return edited(right, ("j < y1", "j + np.uint64(1) < y1"))
 
 
-@kernel_fault(f"{KERNELS}:task_here", f"{HALO}:task_here")
-def task_of_another_block(right: Any) -> Any:
+@kernel_fault((f"{KERNELS}:task_here", f"{HALO}:task_here"), "FIRST] <= layer", "FIRST] < layer")
+def task_of_another_block() -> None:
     """Of a launch for many blocks, the first thread blocks of a task do the one before."""
-    return edited(right, ("FIRST] <= layer", "FIRST] < layer"))
 
 
-@kernel_fault(f"{KERNELS}:task_here")
-def task_cut_off(right: Any) -> Any:
+@kernel_fault(f"{KERNELS}:task_here", "down < table[row", "down + np.uint64(1) < table[row")
+def task_cut_off() -> None:
     """Of a launch for many blocks, the last thread blocks of each task do nothing."""
-    return edited(right, ("down < table[row, DOWN]", "down + np.uint64(1) < table[row, DOWN]"))
 
 
 @in_place_of(f"{KERNELS}:blocks")
@@ -43,16 +40,14 @@ def ping_pong_exchanged(right: Any, *arguments: Any) -> int:
     return 1 - int(right(*arguments))
 
 
-@kernel_fault(f"{HALO}:_pack64")
-def last_cell_not_packed(right: Any) -> Any:
+@kernel_fault(f"{HALO}:_pack64", "thread < tasks[", "thread + np.uint64(1) < tasks[")
+def last_cell_not_packed() -> None:
     """The last cell of the last face is not copied into its message."""
-    return edited(right, ("thread < tasks[", "thread + np.uint64(1) < tasks["))
 
 
-@kernel_fault(f"{HALO}:_unpack64")
-def ghosts_shifted(right: Any) -> Any:
+@kernel_fault(f"{HALO}:_unpack64", "message[cell]", "message[cell - min(cell, np.uint64(1))]")
+def ghosts_shifted() -> None:
     """Ghosts are read one element too early in their message."""
-    return edited(right, ("message[cell]", "message[cell - min(cell, np.uint64(1))]"))
 
 
 @in_place_of(f"{HALO}:face_table")

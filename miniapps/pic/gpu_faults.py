@@ -10,6 +10,7 @@ from miniapps.pic.problem import PicProblem
 
 PUSH, MIGRATE = "miniapps.kernels.pic.gpu.push", "miniapps.kernels.pic.gpu.migrate"
 SORT, DIAGNOSTICS = "miniapps.kernels.pic.gpu.sort", "miniapps.kernels.pic.gpu.diagnostics"
+TASKS = tuple(f"{file}:task_here" for file in (PUSH, MIGRATE, SORT))
 PROBLEMS = {"tiny": PicProblem.presets["minimal"]}
 TILES = {
     "miniapps.pic.particles:FEWEST": 4,  # so that arrays grow
@@ -24,19 +25,17 @@ TILES = {
 # Motion ------------------------------------------------------------------------------------------
 
 
-@kernel_fault(f"{PUSH}:_push_one")
-def last_particle_not_pushed(right: Any) -> Any:
+@kernel_fault(f"{PUSH}:_push_one", "n >= count", "n + 1 >= count")
+def last_particle_not_pushed() -> None:
     """The last thread does nothing: off by one."""
-    return edited(right, ("n >= count", "n + 1 >= count"))
 
 
-@kernel_fault(f"{PUSH}:_push_one")
-def corner_dropped(right: Any) -> Any:
+@kernel_fault(f"{PUSH}:_push_one", "mul(dx, f00 + f01)", "mul(dx, f00)")
+def corner_dropped() -> None:
     """The force along x lacks the charge of one corner."""
-    return edited(right, ("mul(dx, f00 + f01)", "mul(dx, f00)"))
 
 
-@kernel_fault(f"{PUSH}:_push_one")
+@fault(f"{PUSH}:_push_one", conditional=True)
 def mesh_transposed(right: Any) -> Any:
     """The mesh is read with its axes exchanged."""
     rows = "_ahead(row, frame[8], size)"
@@ -44,73 +43,62 @@ def mesh_transposed(right: Any) -> Any:
     return edited(right, (rows, "other"), (columns, rows), ("other", columns))
 
 
-@kernel_fault(f"{PUSH}:_pull")
-def force_in_single_precision(right: Any) -> Any:
+@kernel_fault(f"{PUSH}:_pull", "reciprocal(", "np.float32(1) / np.float32(")
+def force_in_single_precision() -> None:
     """Forces of corners are computed in float32."""
-    return edited(right, ("reciprocal(", "np.float32(1) / np.float32("))
 
 
 # Particles on their way --------------------------------------------------------------------------
 
 
-@kernel_fault(f"{PUSH}:_note_emigrant")
-def emigrants_counted_twice(right: Any) -> Any:
+@kernel_fault(f"{PUSH}:_note_emigrant", "np.uint32(owner), 1)", "np.uint32(owner), 2)")
+def emigrants_counted_twice() -> None:
     """Those who leave for one side are counted twice, so messages have rows that nobody writes."""
-    return edited(right, ("np.uint32(owner), 1)", "np.uint32(owner), 2)"))
 
 
-@kernel_fault(f"{MIGRATE}:_pack_one")
-def rows_of_a_message_taken_twice(right: Any) -> Any:
+@kernel_fault(f"{MIGRATE}:_pack_one", "cuda.atomic.sub(counters, owner, 1)", "counters[owner]")
+def rows_of_a_message_taken_twice() -> None:
     """Threads that subtract at the same time get the same row of a message."""
-    return edited(right, ("cuda.atomic.sub(counters, owner, 1) - 1", "counters[owner] - 1"))
 
 
-@kernel_fault(f"{MIGRATE}:_unpack_one")
-def arrival_from_the_row_before(right: Any) -> Any:
+@kernel_fault(f"{MIGRATE}:_unpack_one", "(row - first)", "max(row - first - 1, 0)")
+def arrival_from_the_row_before() -> None:
     """Particles are read from the row before theirs: off by one."""
-    return edited(right, ("(row - first)", "max(row - first - 1, 0)"))
 
 
-@kernel_fault(f"{MIGRATE}:_unpack_one")
-def last_gap_not_filled(right: Any) -> Any:
+@kernel_fault(f"{MIGRATE}:_unpack_one", "if row < free:", "if row + 1 < free:")
+def last_gap_not_filled() -> None:
     """The last gap keeps the particle that has left; the arrival is put in place of another one."""
-    return edited(right, ("if row < free:", "if row + 1 < free:"))
 
 
-@kernel_fault(f"{MIGRATE}:_unpack_one")
-def arrivals_not_foreseen(right: Any) -> Any:
+@kernel_fault(f"{MIGRATE}:_unpack_one", "if shifts.size > 0:", "if shifts.size > 0 and row < 0:")
+def arrivals_not_foreseen() -> None:
     """Those that have come and go on in the next round are not foreseen: messages are too short."""
-    return edited(right, ("if shifts.size > 0:", "if shifts.size > 0 and row < 0:"))
 
 
-@kernel_fault(f"{PUSH}:_push_one")
-def injected_foreseen_like_the_first(right: Any) -> Any:
+@kernel_fault(f"{PUSH}:_push_one", "motion = motions[n]", "motion = np.int64(0)")
+def injected_foreseen_like_the_first() -> None:
     """Particles are foreseen as if all moved like the initial ones."""
-    return edited(right, ("motion = motions[n]", "motion = np.int64(0)"))
 
 
-@kernel_fault(f"{MIGRATE}:_fill_one")
-def particle_moved_twice(right: Any) -> Any:
+@kernel_fault(f"{MIGRATE}:_fill_one", "cuda.atomic.add(counters, HOLES, 1)", "counters[HOLES]")
+def particle_moved_twice() -> None:
     """Threads that close gaps at the same time move the same particle."""
-    return edited(right, ("cuda.atomic.add(counters, HOLES, 1)", "counters[HOLES]"))
 
 
-@kernel_fault(f"{MIGRATE}:_fill_one")
-def emigrants_not_removed(right: Any) -> Any:
+@kernel_fault(f"{MIGRATE}:_fill_one", "if to >= kept:", "if to >= 0:")
+def emigrants_not_removed() -> None:
     """Gaps are not closed: those that have left stay, and the last particles are cut off."""
-    return edited(right, ("if to >= kept:", "if to >= 0:"))
 
 
-@kernel_fault(f"{PUSH}:task_here", f"{MIGRATE}:task_here", f"{SORT}:task_here")
-def task_of_another_block(right: Any) -> Any:
+@kernel_fault(TASKS, "FIRST] <= layer", "FIRST] < layer")
+def task_of_another_block() -> None:
     """Of a launch for many blocks, the first thread blocks of a task do the one before."""
-    return edited(right, ("FIRST] <= layer", "FIRST] < layer"))
 
 
-@kernel_fault(f"{PUSH}:task_here", f"{MIGRATE}:task_here", f"{SORT}:task_here")
-def task_cut_off(right: Any) -> Any:
+@kernel_fault(TASKS, "across < table[", "across + np.uint64(1) < table[")
+def task_cut_off() -> None:
     """Of a launch for many blocks, the last thread block of each task does nothing."""
-    return edited(right, ("across < table[", "across + np.uint64(1) < table["))
 
 
 @fault(f"{PUSH}:_words")
@@ -133,17 +121,18 @@ def grown_without_the_last(right: Any, array: Any, used: int, room: int) -> Any:
 # Events, sorting and sums ------------------------------------------------------------------------
 
 
-@kernel_fault(f"{MIGRATE}:_find_removed")
-def removal_of_others(right: Any) -> Any:
+@kernel_fault(f"{MIGRATE}:_find_removed", "<= limit", "> limit")
+def removal_of_others() -> None:
     """A removal takes those that it should leave."""
-    return edited(right, ("<= limit", "> limit"))
 
 
-@kernel_fault(f"{SORT}:_choose_for_run")
-def places_taken_twice(right: Any) -> Any:
+@kernel_fault(
+    f"{SORT}:_choose_for_run",
+    "place = cuda.atomic.add(starts, _own(column, x0, starts), np.int64(n - begin))",
+    "place = starts[_own(column, x0, starts)]",
+)
+def places_taken_twice() -> None:
     """Runs of particles of one column get the same places, as the atomic add is lost."""
-    words = "place = cuda.atomic.add(starts, _own(column, x0, starts), np.int64(n - begin))"
-    return edited(right, (words, "place = starts[_own(column, x0, starts)]"))
 
 
 @in_place_of(f"{SORT}:launch_each_for_all")
@@ -152,16 +141,18 @@ def sorted_without_motions(right: Any, stream: Any, *works: Any) -> None:
     right(stream, *works[:-1])
 
 
-@kernel_fault(f"{DIAGNOSTICS}:_sums_of_ids")
-def sum_of_ids_of_the_first(right: Any) -> Any:
+@kernel_fault(f"{DIAGNOSTICS}:_sums_of_ids", "while n < count:", "if n < count:")
+def sum_of_ids_of_the_first() -> None:
     """Threads that take several particles take the first only."""
-    return edited(right, ("while n < count:", "if n < count:"))
 
 
-@kernel_fault("miniapps.devices.cuda.primitives:scan_here")
-def last_of_a_chunk_not_added(right: Any) -> Any:
+@kernel_fault(
+    "miniapps.devices.cuda.primitives:scan_here",
+    "total += values[n]",
+    "total += values[n] if n + 1 < end else 0",
+)
+def last_of_a_chunk_not_added() -> None:
     """A prefix sum lacks the last number of each chunk."""
-    return edited(right, ("total += values[n]", "total += values[n] if n + 1 < end else 0"))
 
 
 FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

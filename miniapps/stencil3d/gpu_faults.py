@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from miniapps import grid_gpu_faults
-from miniapps.faults import Fault, catalogue
+from miniapps.faults import Fault, catalogue, fault
 from miniapps.gpu_faults import edited, kernel_fault
 from miniapps.grid_gpu_faults import TILED
 
@@ -17,44 +17,40 @@ TWICE = f"{KERNELS}:_two64", f"{KERNELS}:ALL_TWICE"
 SMALL = TILED | {"size": (5, 4, 4)}
 
 
-@kernel_fault(f"{KERNELS}:_average")
-def neighbour_twice(right: Any) -> Any:
+@kernel_fault(f"{KERNELS}:_average", "+ around[3]", "+ around[2]")
+def neighbour_twice() -> None:
     """The neighbour in front is taken twice, the one behind not at all."""
-    return edited(right, ("+ around[3]", "+ around[2]"))
 
 
-@kernel_fault(f"{KERNELS}:_average")
-def additions_in_another_order(right: Any) -> Any:
+@kernel_fault(
+    f"{KERNELS}:_average",
+    "here + below + above + around[0] + around[1] + around[2] + around[3]",
+    "here + around[0] + around[1] + around[2] + around[3] + below + above",
+)
+def additions_in_another_order() -> None:
     """The neighbours along x are added last: the last bits differ, nothing else."""
-    there = "here + below + above + around[0] + around[1] + around[2] + around[3]"
-    return edited(
-        right, (there, "here + around[0] + around[1] + around[2] + around[3] + below + above")
-    )
 
 
-@kernel_fault(f"{KERNELS}:_average_column")
-def last_plane_left_out(right: Any) -> Any:
+@kernel_fault(f"{KERNELS}:_average_column", "while i < end:", "while i + one < end:")
+def last_plane_left_out() -> None:
     """A thread ends one plane early where its planes are no multiple of four."""
-    return edited(right, ("while i < end:", "while i + one < end:"))
 
 
-@kernel_fault(f"{KERNELS}:_line_and_cell")
+@fault(f"{KERNELS}:_line_and_cell", conditional=True)
 def thread_indices_swapped(right: Any) -> Any:
     """Threads find their row and their cell by their index along the other axis."""
     change = ("threadIdx.y", "threadIdx.other"), ("threadIdx.x", "threadIdx.y")
     return edited(right, *change, ("threadIdx.other", "threadIdx.x"))
 
 
-@kernel_fault(*TWICE, given=SMALL)
-def tile_without_barrier(right: Any) -> Any:
+@kernel_fault(TWICE, "cuda.syncthreads()", "pass", given=SMALL)
+def tile_without_barrier() -> None:
     """Threads do not wait for the values that their neighbours write to shared memory."""
-    return edited(right, ("cuda.syncthreads()", "pass"))
 
 
-@kernel_fault(*TWICE, given=SMALL)
-def border_of_a_tile_left_out(right: Any) -> Any:
+@kernel_fault(TWICE, "c < LONG - sweeps", "c < LONG - sweeps - 1", given=SMALL)
+def border_of_a_tile_left_out() -> None:
     """The last cells of each thread block are not stored."""
-    return edited(right, ("c < LONG - sweeps", "c < LONG - sweeps - 1"))
 
 
 FAULTS: tuple[Fault, ...] = (*grid_gpu_faults.FAULTS, *catalogue(list(globals().values())))
