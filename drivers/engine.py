@@ -9,7 +9,7 @@ requests.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial, reduce
+from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple, Self
 
@@ -17,7 +17,6 @@ import numpy as np
 
 from miniapps.audit import AuditedRound
 from miniapps.contract import (
-    REDUCTIONS,
     SETUP,
     AllReduce,
     Batch,
@@ -46,7 +45,7 @@ from miniapps.drivers.lives import (
     outlasts,
     require_whole,
 )
-from miniapps.drivers.reduction import ADDED, packed_value, result_of
+from miniapps.drivers.reduction import ADDED, of_process, result_of
 from miniapps.drivers.shares import Share
 from miniapps.drivers.timing import PELog, Stepper, answer_batches
 from miniapps.drivers.waits import Wait, sentences, wait_of
@@ -455,17 +454,8 @@ class Engine:
         if len({request.op for request in requests}) != 1:
             raise RunError(f"blocks reduce by different operations: {self._waiting()}")
         op, values = requests[0].op, [request.value for request in requests]
-        if op in ADDED:
-            return self._added(op, values)
-        return self.transport.all_reduce(reduce(REDUCTIONS[op], values), op)
-
-    def _added(self, op: str, values: list[Any]) -> Any:
-        """The result of a reduction that adds packed values: all processes add theirs alike."""
-        packed = [packed_value(value, op) for value in values]
-        if len({words.size for words in packed}) != 1:
-            raise RunError(f"blocks reduce by {op!r} values of different sizes")
-        total = self.transport.all_reduce(reduce(np.add, packed), ADDED[op])
-        return result_of(total, values[0], op)
+        total = self.transport.all_reduce(*of_process(values, op))
+        return result_of(total, values[0], op) if op in ADDED else total
 
     def waits(self) -> list[Wait]:
         """What each block of this process does or waits for."""

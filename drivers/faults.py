@@ -41,7 +41,7 @@ def taken_before_all_have_come(right: Any, self: Any, request: Any) -> Any:
     return answer
 
 
-@in_place_of("miniapps.drivers.engine:reduce", conditional=True)
+@in_place_of("miniapps.drivers.reduction:reduce", conditional=True)
 def reduction_of_the_first(right: Any, operation: Any, values: Any, *start: Any) -> Any:
     """A reduction is the value of the first block."""
     total = right(operation, values, *start)

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import math
 import struct
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from miniapps.contract import EXACT
+from miniapps.contract import EXACT, REDUCTIONS
 from miniapps.drivers.job import RunError
 from miniapps.kernels.exact_sum import WORDS, accumulated, is_accumulator, rounded
 
@@ -68,6 +69,19 @@ def result_of(total: np.ndarray, value: Any, op: str) -> Any:
     if like.dtype.kind == "f" and op != "sum":
         result = _in_order(result).view(like.dtype)
     return result.astype(like.dtype, copy=False).reshape(like.shape)[()]
+
+
+def of_process(values: list[Any], op: str) -> tuple[Any, str]:
+    """The combined value of a process's blocks, and the operation that goes on with it.
+
+    Of an exact sum, accumulators are packed and added. Raises RunError if they differ in size.
+    """
+    if op not in ADDED:
+        return reduce(REDUCTIONS[op], values), op
+    packed = [packed_value(value, op) for value in values]
+    if len({words.size for words in packed}) != 1:
+        raise RunError(f"blocks reduce by {op!r} values of different sizes")
+    return reduce(np.add, packed), ADDED[op]
 
 
 def _type_of_sum(value: Any) -> np.dtype:

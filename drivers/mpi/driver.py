@@ -25,7 +25,7 @@ from miniapps.drivers.mpi.gpu_aware import gpu_aware
 from miniapps.drivers.mpi.links import DeviceLink, Link, SharedLink
 from miniapps.drivers.outcome import Report, joined
 from miniapps.drivers.ranks import OfPlaces, RankTransport, run_block, started_on
-from miniapps.drivers.reduction import ADDED, packed_value, result_of
+from miniapps.drivers.reduction import of_process, packed_value, result_of
 
 OPS = {"sum": MPI.SUM, "min": MPI.MIN, "max": MPI.MAX}
 
@@ -62,9 +62,7 @@ class Ranks(RankTransport):
 
     def begin_reduction(self, runner: Runner, reduction: AllReduce) -> bool:
         """Begin what `all_reduce` does."""
-        value, op = reduction.value, reduction.op
-        if op in ADDED:  # as the engine packs it
-            value, op = packed_value(value, op), ADDED[op]
+        value, op = of_process([reduction.value], reduction.op)
         total = packed_value(value, op)
         self.begun = total, self.comm.Iallreduce(MPI.IN_PLACE, total, OPS[op])
         return True
