@@ -18,20 +18,6 @@ from benchmarks.apps.leanmd_baselines import melted
 from benchmarks.gpu import calls, cases, figure
 from benchmarks.gpu.array_baselines import forces_by_arrays, push_by_arrays, sweep_by_arrays
 from benchmarks.gpu.bench import Part, compared, measure, parts
-from benchmarks.gpu.cases import (
-    BARS,
-    CONFIGURATIONS,
-    CUPY,
-    DOUBLE,
-    FULL,
-    GOALS,
-    PIC_CONFIGURATIONS,
-    SINGLE,
-    STREAMS,
-    in_words,
-    pays_from,
-    reaches,
-)
 from benchmarks.gpu.rates import FLOATS, SWEEPS, fields, pushing
 from benchmarks.gpu.report import numbers
 from benchmarks.gpu.works import WORKS
@@ -73,14 +59,14 @@ def test_a_part_that_fails_ends_no_other() -> None:
 
     todo = [
         Part(("copy_bytes_per_s",), lambda: 4e12),
-        Part(("rates", "jacobi2d", DOUBLE), lambda: 2e11),
-        Part(("rates", "stencil3d", DOUBLE), fails),
+        Part(("rates", "jacobi2d", cases.DOUBLE), lambda: 2e11),
+        Part(("rates", "stencil3d", cases.DOUBLE), fails),
         Part(("blocks", "serial"), lambda: {"rate": 1.0}),
     ]
     results, steps = kept(todo)
     assert [len(step["failures"]) for step in steps] == [0, 0, 1, 1]
     assert results["failures"] == {"rates: stencil3d: float64": "ValueError: no memory"}
-    assert results["rates"] == {"jacobi2d": {DOUBLE: 2e11}} and results["blocks"]
+    assert results["rates"] == {"jacobi2d": {cases.DOUBLE: 2e11}} and results["blocks"]
     assert results["kernels"]["jacobi2d"]["share_of_copy"] == pytest.approx(0.8)
     assert steps[-1] == results and list(results["kernels"]) == ["jacobi2d"]
 
@@ -97,27 +83,27 @@ def test_parts_for_which_no_time_is_left_fail() -> None:
 @pytest.mark.parametrize(
     ("name", "dtype", "per_s", "copied", "reached"),
     [
-        ("jacobi2d", DOUBLE, 2.29e11, 4e12, False),
-        ("jacobi2d", DOUBLE, 2.31e11, 4e12, True),
-        ("jacobi2d", DOUBLE, 1.73e11, 3e12, True),
-        ("jacobi2d", DOUBLE, 2.31e11, None, None),
-        ("jacobi2d", SINGLE, 2.31e11, 4e12, None),
-        ("jacobi2d, 4 at once", DOUBLE, 0.999e12, 4e12, False),
-        ("jacobi2d, 4 at once", DOUBLE, 1e12, None, True),
-        ("exact dot", SINGLE, 3.9e11, 4e12, False),
-        ("exact dot", SINGLE, 4.1e11, 4e12, True),
-        ("leanmd melt, 4 M atoms", DOUBLE, 1.5e9, None, True),
-        ("leanmd melt, 4 M atoms", SINGLE, 2.9e9, None, False),
+        ("jacobi2d", cases.DOUBLE, 2.29e11, 4e12, False),
+        ("jacobi2d", cases.DOUBLE, 2.31e11, 4e12, True),
+        ("jacobi2d", cases.DOUBLE, 1.73e11, 3e12, True),
+        ("jacobi2d", cases.DOUBLE, 2.31e11, None, None),
+        ("jacobi2d", cases.SINGLE, 2.31e11, 4e12, None),
+        ("jacobi2d, 4 at once", cases.DOUBLE, 0.999e12, 4e12, False),
+        ("jacobi2d, 4 at once", cases.DOUBLE, 1e12, None, True),
+        ("exact dot", cases.SINGLE, 3.9e11, 4e12, False),
+        ("exact dot", cases.SINGLE, 4.1e11, 4e12, True),
+        ("leanmd melt, 4 M atoms", cases.DOUBLE, 1.5e9, None, True),
+        ("leanmd melt, 4 M atoms", cases.SINGLE, 2.9e9, None, False),
     ],
 )
 def test_results(name, dtype, per_s, copied, reached):
     """Catches a kernel below its bar that passes, and a bar of another card's memory."""
-    assert reaches(name, dtype, per_s, copied) is reached
+    assert cases.reaches(name, dtype, per_s, copied) is reached
 
 
 def test_what_is_required() -> None:
     """Catches bars that the present kernels have left behind, or that nobody asked for."""
-    least = {name: (bar.least, bar.single, bar.is_rate) for name, bar in BARS.items()}
+    least = {name: (bar.least, bar.single, bar.is_rate) for name, bar in cases.BARS.items()}
     assert least["jacobi2d"] == (0.92, None, False) and least["stencil3d"] == (0.85, None, False)
     assert least["stencil3d, residual"] == (0.82, None, False)
     rates = {name: bar[:2] for name, bar in least.items() if bar[2]}
@@ -138,9 +124,9 @@ def test_where_a_gpu_pays() -> None:
     speeds = {
         size: {"cpu": 1.0, "gpu": gpu} for size, gpu in zip("abcd", (2, 0.5, 1, 3), strict=True)
     }
-    assert pays_from(speeds, "abcd") == "c"
-    assert pays_from(speeds, "abcde") is None
-    assert pays_from(speeds, "ab") is None and pays_from(speeds, "a") == "a"
+    assert cases.pays_from(speeds, "abcd") == "c"
+    assert cases.pays_from(speeds, "abcde") is None
+    assert cases.pays_from(speeds, "ab") is None and cases.pays_from(speeds, "a") == "a"
 
 
 def test_every_part_has_a_row_in_the_page() -> None:
@@ -151,18 +137,18 @@ def test_every_part_has_a_row_in_the_page() -> None:
     assert rates == set(cases.BARS) and len(SWEEPS) == 4
     configurations = [*cases.CONFIGURATIONS, *cases.PIC_CONFIGURATIONS]
     assert [path[1] for path in paths if path[0] == "blocks"] == configurations
-    named = {*GOALS, *(other for _, other in GOALS.values())}
+    named = {*cases.GOALS, *(other for _, other in cases.GOALS.values())}
     assert named <= {*configurations} and "serial, 8 blocks" in named and "pic, 8 blocks" in named
     assert cases.FULL["kernels"].keys() == cases.SMOKE["kernels"].keys() == WORKS.keys()
     sizes = [path[1:] for path in paths if path[0] == "sizes"]
     assert sizes == [(app, size) for app, each in cases.FULL["sizes"].items() for size in each]
-    assert all(("rates", name, DOUBLE) in paths for name in rates)
+    assert all(("rates", name, cases.DOUBLE) in paths for name in rates)
     double = {"pic push", "pic push, 4 steps at once", *cases.FULL["kernels"], cases.MELTS[0]}
-    assert all(("rates", n, SINGLE) in paths for n in {*rates} - double | {*cases.IN_SINGLE})
+    assert all(("rates", n, cases.SINGLE) in paths for n in {*rates} - double | {*cases.IN_SINGLE})
     for name in ("jacobi2d", "stencil3d", "pic push", cases.MELTS[0]):
         assert ("rates", name, cases.CUPY) in paths
     streams = [path[1:] for path in paths if path[0] == "streams"]
-    assert streams == [(cases.in_words(s), str(STREAMS)) for s in cases.FULL["streams"]]
+    assert streams == [(cases.in_words(s), str(cases.STREAMS)) for s in cases.FULL["streams"]]
     assert ("copies",) in paths and paths[0] == ("copy_bytes_per_s",)
     assert cases.FULL.keys() == cases.SMOKE.keys()
 
@@ -180,24 +166,29 @@ def canned() -> dict[str, Any]:
     """Results as on a GPU where every kernel is twice as fast as it must be."""
     least = {
         name: bar.least * (1e9 if bar.is_rate else 4e12 / (bar.bytes_each or 1.0))
-        for name, bar in BARS.items()
+        for name, bar in cases.BARS.items()
     }
-    rates = {name: {DOUBLE: 2 * one, SINGLE: 3 * one, CUPY: one} for name, one in least.items()}
+    rates = {
+        name: {cases.DOUBLE: 2 * one, cases.SINGLE: 3 * one, cases.CUPY: one}
+        for name, one in least.items()
+    }
     configuration = {"rate": 5e10, "staged_bytes_per_step": 3e4, "path": "staged"}
     stream = {"one_stream_s": 3e-4, "own_streams_s": 2e-4, "gain": 1.5}
     found = {
         "device": "A GPU",
         "copy_bytes_per_s": 4e12,
         "rates": rates,
-        "blocks": dict.fromkeys([*CONFIGURATIONS, *PIC_CONFIGURATIONS], configuration),
-        "streams": {in_words(size): {str(STREAMS): stream} for size in FULL["streams"]},
+        "blocks": dict.fromkeys([*cases.CONFIGURATIONS, *cases.PIC_CONFIGURATIONS], configuration),
+        "streams": {
+            cases.in_words(size): {str(cases.STREAMS): stream} for size in cases.FULL["streams"]
+        },
         "copies": {"copies_s": 1e-4, "sweep_s": 3e-4, "both_s": 3.2e-4, "hidden": 0.8},
         "sizes": {
             app: {
                 size: {"ranks": 8, "unit": "points/s", "cpu": 1e8, "gpu": 4e7 * max(n, 1)}
                 for n, size in enumerate(each)
             }
-            for app, each in FULL["sizes"].items()
+            for app, each in cases.FULL["sizes"].items()
         },
         "failures": {},
     }
@@ -222,7 +213,7 @@ def test_page_says_what_was_measured_and_no_more() -> None:
     rows = [x for x in empty.splitlines() if x.startswith("| ") and not x.startswith(heads)]
     published = [row for row in rows if re.match(r"\| [\d.]+ [kM] \|", row)]
     marked = [row for row in rows if "not measured" in row]
-    assert sorted([*published, *marked]) == sorted(rows) and len(marked) > len(BARS)
+    assert sorted([*published, *marked]) == sorted(rows) and len(marked) > len(cases.BARS)
     assert "not measured" not in full and "A GPU" in full and "4.00 TB/s" in full
     shown = ["16", "435", "1.74", "reached", "652", "", "2", "0.87", "165 to 175, 235 to 250"]
     assert cells(full, "jacobi2d, residual") == shown
@@ -254,15 +245,15 @@ def test_page_of_a_run_of_which_parts_failed() -> None:
 def test_figure_shows_every_kernel_and_app() -> None:
     """Catches a figure that leaves out a kernel with a share, a configuration or an app."""
     drawn = figure.figure(canned())
-    assert faults(drawn, ["A GPU", "share of a copy", "CPU, 8 ranks", *FULL["sizes"]]) == []
+    assert faults(drawn, ["A GPU", "share of a copy", "CPU, 8 ranks", *cases.FULL["sizes"]]) == []
     shares, configurations, *panels = [axes for part in drawn.subfigs for axes in part.axes]
-    bounded = [name for name, bar in BARS.items() if bar.bytes_each]
+    bounded = [name for name, bar in cases.BARS.items() if bar.bytes_each]
     assert [label.get_text() for label in shares.get_yticklabels()] == bounded
     assert [label.get_text() for label in configurations.get_yticklabels()] == [
-        *CONFIGURATIONS,
-        *PIC_CONFIGURATIONS,
+        *cases.CONFIGURATIONS,
+        *cases.PIC_CONFIGURATIONS,
     ]
-    assert [axes.get_title() for axes in panels] == list(FULL["sizes"])
+    assert [axes.get_title() for axes in panels] == list(cases.FULL["sizes"])
     assert all(len(axes.lines) == 2 for axes in panels)
 
 

@@ -18,14 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.apps.one_core import (
-    Calls,
-    beside_a_triad,
-    compiled,
-    finish,
-    quick,
-    require_one_core,
-)
+from benchmarks.apps import one_core
 from benchmarks.common import in_turn, run
 from miniapps.amr.layout import FINE_GRAIN, HIGH_WATER, NO_TALK
 from miniapps.amr.plain import PlainGrid
@@ -49,7 +42,7 @@ RUNS = {
 
 def in_c(folder: str) -> Any:
     """The sweep of amr.c, compiled here."""
-    found = ctypes.CDLL(str(compiled(__file__, folder, "-shared", "-fPIC"))).sweep
+    found = ctypes.CDLL(str(one_core.compiled(__file__, folder, "-shared", "-fPIC"))).sweep
     array = np.ctypeslib.ndpointer(np.float64, 2, flags="C_CONTIGUOUS")
     found.argtypes, found.restype = [array, array, ctypes.c_long, ctypes.c_long], None
     return found
@@ -65,12 +58,12 @@ def sweeps(n: int, c: Any, repeats: int) -> dict[str, float]:
     of, grid = load("amr", "cpu"), PlainGrid(start(n)[0])
     (u, sums), (v, added) = start(n), start(n)
     own, active = (0, n, 0, n), (REACH, n - REACH) * 2
-    calls: Calls = {
+    calls: one_core.Calls = {
         "ours": lambda: of.sweep(u, u, sums, 1, active, own),
         "C": lambda: c(v, added, n, n),
         "NumPy": grid.sweep,
     }
-    times, bandwidth = beside_a_triad(calls, repeats)
+    times, bandwidth = one_core.beside_a_triad(calls, repeats)
     assert np.array_equal(u, v) and np.array_equal(sums, added) and sums.any()
     assert np.array_equal(u, grid.values) and np.array_equal(sums, grid.sums)
     work = FLOPS * active_points((n, n))
@@ -88,14 +81,14 @@ def rate(words: str, steps: int) -> float:
 
 def main() -> None:
     """Measure, print, and write the results."""
-    require_one_core()
-    repeats, trials, steps = (QUICK, 1, 20) if quick() else (REPEATS, TRIALS, 160)
+    one_core.require_one_core()
+    repeats, trials, steps = (QUICK, 1, 20) if one_core.quick() else (REPEATS, TRIALS, 160)
     with tempfile.TemporaryDirectory() as folder:
         c = in_c(folder)
         swept = {f"{n}x{n}": sweeps(n, c, repeats) for n in SIZES}
     runs = in_turn({name: partial(rate, words, steps) for name, words in RUNS.items()}, trials)
     rates = {name: max(each) for name, each in runs.items()}
-    finish("amr", {"sweeps on 1 core": swept, "runs, MFlop/s": rates})
+    one_core.finish("amr", {"sweeps on 1 core": swept, "runs, MFlop/s": rates})
 
 
 if __name__ == "__main__":

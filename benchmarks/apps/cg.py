@@ -22,15 +22,7 @@ import numpy as np
 import scipy.sparse
 from numba import float64, njit, void
 
-from benchmarks.apps.one_core import (
-    Calls,
-    beside_a_triad,
-    compiled,
-    fastest,
-    finish,
-    quick,
-    require_one_core,
-)
+from benchmarks.apps import one_core
 from benchmarks.common import interleaved, printed, stepped
 from miniapps.cg.block import COLOURS
 from miniapps.cg.problem import CgProblem
@@ -163,7 +155,7 @@ def scipy_iterations(a: Any) -> Iterator[float]:
         yield now
 
 
-def iterations(n: int, solution: str) -> Calls:
+def iterations(n: int, solution: str) -> one_core.Calls:
     """An iteration; one whose loops add products in float64; one whose dot products are NumPy's."""
     cg, words = load("cg", "cpu"), accumulator()
     (x, r, p, q), own = vectors(n, solution)
@@ -204,7 +196,7 @@ def shares(n: int, repeats: int) -> dict[str, float]:
     """The kernels' shares of a triad's bandwidth, and rates of iterations, exact and plain."""
     cg, words = load("cg", "cpu"), accumulator()
     (x, r, p, q), own = vectors(n, "noise")
-    kernels: Calls = {
+    kernels: one_core.Calls = {
         "operator": lambda: operator()(27, p, q, *own, words),
         "operator of 7 points": lambda: operator()(7, p, q, *own, words),
         "operator and exact dot": lambda: cg.apply(27, p, q, *own, words),
@@ -214,7 +206,7 @@ def shares(n: int, repeats: int) -> dict[str, float]:
         "Gauss-Seidel, all colours": lambda: cg.relax(27, x, r, np.array(COLOURS), *own),
     }
     whole = iterations(n, "noise") | iterations(n, "ones")
-    times, bandwidth = beside_a_triad(kernels | whole, repeats)
+    times, bandwidth = one_core.beside_a_triad(kernels | whole, repeats)
     found = {"triad, GB/s": bandwidth / 1e9}
     for name, moved in zip(kernels, (24, 24, 24, 24, 48, 13, 24), strict=True):
         found[f"{name}, of the triad"] = moved * n**3 / times[name] / bandwidth
@@ -227,11 +219,11 @@ def reduction(repeats: int) -> dict[str, float]:
     words, values, times = accumulator(2), np.random.default_rng(1).standard_normal(1000), 1000
     for one in words:
         load("exact_sum", "cpu").add_dot(values, values, one)
-    calls: Calls = {
+    calls: one_core.Calls = {
         "adding two accumulators": lambda: [words[0] + words[1] for _ in range(times)],
         "rounding one": lambda: [rounded(words[0]) for _ in range(times)],
     }
-    return {name: s / times * 1e6 for name, s in fastest(calls, repeats).items()}
+    return {name: s / times * 1e6 for name, s in one_core.fastest(calls, repeats).items()}
 
 
 def solutions(n: int, trials: int) -> dict[str, dict[str, float]]:
@@ -260,7 +252,7 @@ def in_c(script: str, n: int, right: dict[str, float], count: int) -> dict[str, 
     Raises RuntimeError if they do not lead to the right sums of squares.
     """
     with tempfile.TemporaryDirectory() as folder:
-        found = printed([compiled(script, folder), n, count])
+        found = printed([one_core.compiled(script, folder), n, count])
     for name, of in itertools.product(("csr", "matrix_free"), right):
         require_close(f"C, {name}_{of}", found[f"{name}_{of}"], right[of])
     return found
@@ -277,7 +269,7 @@ def others(n: int, repeats: int) -> dict[str, float]:
     """SciPy's and C's rates on HPCG's problem."""
     right, products = squares(n, repeats), scipy_iterations(matrix(n))
     times = in_c(__file__, n, right, repeats)
-    spent = fastest({"SciPy": partial(next, products)}, repeats - 1)["SciPy"]
+    spent = one_core.fastest({"SciPy": partial(next, products)}, repeats - 1)["SciPy"]
     require_close("SciPy", next(products), right["rr"])
     work = CgProblem((n,) * 3).work() / 1e9
     return {
@@ -289,13 +281,13 @@ def others(n: int, repeats: int) -> dict[str, float]:
 
 def main() -> None:
     """Measure, print, and write the results."""
-    require_one_core()
-    repeats, trials = (QUICK, 1) if quick() else (REPEATS, TRIALS)
+    one_core.require_one_core()
+    repeats, trials = (QUICK, 1) if one_core.quick() else (REPEATS, TRIALS)
     found: dict[str, Any] = {f"{n}^3": shares(n, repeats) for n in CELLS}
     found[f"others at {CELLS[0]}^3, GFLOP/s"] = others(CELLS[0], repeats)
     found[f"runs at {CELLS[0]}^3 to {TOLERANCE:g}"] = solutions(CELLS[0], trials)
     found["a reduction, µs"] = reduction(repeats)
-    finish("cg", found)
+    one_core.finish("cg", found)
 
 
 if __name__ == "__main__":

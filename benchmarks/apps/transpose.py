@@ -23,15 +23,7 @@ from typing import Any
 import numpy as np
 import scipy.fft
 
-from benchmarks.apps.one_core import (
-    Calls,
-    beside_a_triad,
-    compiled,
-    fastest,
-    finish,
-    quick,
-    require_one_core,
-)
+from benchmarks.apps import one_core
 from benchmarks.common import in_turn, printed, run
 from miniapps.devices.backend import Device
 from miniapps.drivers.engine import Engine
@@ -58,13 +50,13 @@ def kernels(order: int, repeats: int) -> dict[str, float]:
         np.add(b, a.T, out=b)
         np.add(a, 1, out=a)
 
-    calls: Calls = {
+    calls: one_core.Calls = {
         "take": lambda: of.take(part, other, {(1, 0): message}),
         "turn": lambda: of.turn(a, b, 0),
         "add": lambda: of.add(b[:half], other, {(1, 0): back}),
         "NumPy": in_numpy,
     }
-    times, bandwidth = beside_a_triad(calls, repeats)
+    times, bandwidth = one_core.beside_a_triad(calls, repeats)
     moved = {"take": 32 * message.size, "turn": 32 * a.size, "add": 24 * message.size}
     found = {"triad, GB/s": bandwidth / 1e9}
     found |= {f"{name}, of the triad": n / times[name] / bandwidth for name, n in moved.items()}
@@ -85,11 +77,11 @@ def transforms(n: int, repeats: int) -> dict[str, float]:
     values = np.random.default_rng(1).random((n, n, n)) + 0j
     there = partial(scipy.fft.fftn, workers=1)
     back = partial(scipy.fft.ifftn, workers=1)
-    calls: Calls = {
+    calls: one_core.Calls = {
         "ours": step_of(TransposeProblem((n, n, n), fft=True)),
         "SciPy": lambda: back(there(values), overwrite_x=True),
     }
-    times = fastest(calls, max(3, repeats // 4))
+    times = one_core.fastest(calls, max(3, repeats // 4))
     return {f"{name}, ms": 1e3 * seconds for name, seconds in times.items()}
 
 
@@ -102,7 +94,7 @@ def ours(*words: object) -> dict[str, float]:
 def matrices(order: int, trials: int) -> dict[str, float]:
     """PRK's rates of our drivers and of C on 2 PEs, GB/s."""
     with tempfile.TemporaryDirectory() as folder:
-        program = compiled(__file__, folder, compiler=BIN / "mpicc")
+        program = one_core.compiled(__file__, folder, compiler=BIN / "mpicc")
         in_c = [BIN / "mpiexec", "-n", 2, program, order, STEPS]
         calls = {
             "mpi": partial(ours, "--size", order, "--driver", "mpi", "-n", 2),
@@ -136,15 +128,15 @@ def pencils(n: int, trials: int) -> dict[str, float]:
 
 def main() -> None:
     """Measure, print, and write the results."""
-    require_one_core()
-    repeats, trials = (QUICK, 1) if quick() else (REPEATS, TRIALS)
+    one_core.require_one_core()
+    repeats, trials = (QUICK, 1) if one_core.quick() else (REPEATS, TRIALS)
     found = {
         "kernels": {str(order): kernels(order, repeats) for order in ORDERS},
         "matrices on 2 PEs, GB/s": {str(order): matrices(order, trials) for order in ORDERS},
         "transforms on 1 core": transforms(POINTS, repeats),
         "transforms on 2 ranks": pencils(POINTS, trials),
     }
-    finish("transpose", found)
+    one_core.finish("transpose", found)
 
 
 if __name__ == "__main__":

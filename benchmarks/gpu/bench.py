@@ -29,6 +29,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from benchmarks.common import RESULTS, ROOT, revision, write
+from benchmarks.gpu import rates
 from benchmarks.gpu.cases import (
     BARS,
     CONFIGURATIONS,
@@ -45,21 +46,6 @@ from benchmarks.gpu.cases import (
     in_words,
     reaches,
     share_of_copy,
-)
-from benchmarks.gpu.rates import (
-    SWEEPS,
-    copy_bytes_per_s,
-    cupy_forces,
-    cupy_push,
-    cupy_stencil,
-    hidden_copies,
-    jacobi2d_blocks,
-    leanmd_melt,
-    on_both,
-    pic_blocks,
-    pic_push,
-    stencil,
-    streams,
 )
 from benchmarks.gpu.validation import program
 from benchmarks.gpu.works import kernel_rate
@@ -85,16 +71,16 @@ class Part(NamedTuple):
 def kernel_parts(gpu: Any, cases: dict[str, Any], simulated: bool) -> Iterator[Part]:
     """Rates of kernels by name and data type, and of CuPy expressions if not simulated."""
     for app in ("jacobi2d", "stencil3d"):
-        for how in SWEEPS:
+        for how in rates.SWEEPS:
             for dtype in (DOUBLE, SINGLE):
-                measure = partial(stencil, gpu, app, cases[app], how, dtype)
+                measure = partial(rates.stencil, gpu, app, cases[app], how, dtype)
                 yield Part(("rates", app + how, dtype), measure)
         if not simulated:
-            yield Part(("rates", app, CUPY), partial(cupy_stencil, gpu, cases[app]))
+            yield Part(("rates", app, CUPY), partial(rates.cupy_stencil, gpu, cases[app]))
     for name, steps in (("pic push", 1), ("pic push, 4 steps at once", 4)):
-        yield Part(("rates", name, DOUBLE), partial(pic_push, *cases["pic"], steps))
+        yield Part(("rates", name, DOUBLE), partial(rates.pic_push, *cases["pic"], steps))
     if not simulated:
-        yield Part(("rates", "pic push", CUPY), partial(cupy_push, *cases["pic"]))
+        yield Part(("rates", "pic push", CUPY), partial(rates.cupy_push, *cases["pic"]))
     for name, size in cases["kernels"].items():
         for dtype in (DOUBLE, SINGLE) if name in IN_SINGLE else (DOUBLE,):
             yield Part(("rates", name, dtype), partial(kernel_rate, gpu, name, size, dtype))
@@ -105,26 +91,26 @@ def run_parts(gpu: Any, cases: dict[str, Any], simulated: bool) -> Iterator[Part
     steps = cases["steps"]
     for name, lattice in zip(MELTS, cases["melts"], strict=True):
         for dtype in (DOUBLE, SINGLE) if BARS[name].single else (DOUBLE,):
-            yield Part(("rates", name, dtype), partial(leanmd_melt, lattice, steps, dtype))
+            yield Part(("rates", name, dtype), partial(rates.leanmd_melt, lattice, steps, dtype))
     if not simulated:
-        yield Part(("rates", MELTS[0], CUPY), partial(cupy_forces, gpu, cases["melts"][0]))
+        yield Part(("rates", MELTS[0], CUPY), partial(rates.cupy_forces, gpu, cases["melts"][0]))
     for configuration, more in CONFIGURATIONS.items():
-        measure = partial(jacobi2d_blocks, cases["blocks"], steps, more)
+        measure = partial(rates.jacobi2d_blocks, cases["blocks"], steps, more)
         yield Part(("blocks", configuration), measure)
     for configuration, more in PIC_CONFIGURATIONS.items():
-        measure = partial(pic_blocks, *cases["pic_blocks"], steps, more)
+        measure = partial(rates.pic_blocks, *cases["pic_blocks"], steps, more)
         yield Part(("blocks", configuration), measure)
-    yield Part(("copies",), partial(hidden_copies, cases["blocks"]))
+    yield Part(("copies",), partial(rates.hidden_copies, cases["blocks"]))
     for size in cases["streams"]:
-        yield Part(("streams", in_words(size), str(STREAMS)), partial(streams, size, STREAMS))
+        yield Part(("streams", in_words(size), str(STREAMS)), partial(rates.streams, size, STREAMS))
     for app, sizes in cases["sizes"].items():
         for size in sizes:
-            yield Part(("sizes", app, size), partial(on_both, app, size, steps))
+            yield Part(("sizes", app, size), partial(rates.on_both, app, size, steps))
 
 
 def parts(gpu: Any, cases: dict[str, Any], simulated: bool) -> Iterator[Part]:
     """All parts, the ceiling first."""
-    yield Part(("copy_bytes_per_s",), partial(copy_bytes_per_s, gpu, cases["copy"]))
+    yield Part(("copy_bytes_per_s",), partial(rates.copy_bytes_per_s, gpu, cases["copy"]))
     yield from kernel_parts(gpu, cases, simulated)
     yield from run_parts(gpu, cases, simulated)
 
@@ -200,14 +186,14 @@ def compared(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Rates in float64: as shares of a copy's, and over CuPy's."""
     ceiling, found = results.get("copy_bytes_per_s"), {}
     for name in BARS:
-        rates = results.get("rates", {}).get(name, {})
-        if DOUBLE not in rates:
+        measured = results.get("rates", {}).get(name, {})
+        if DOUBLE not in measured:
             continue
-        per_s = rates[DOUBLE]
+        per_s = measured[DOUBLE]
         found[name] = {
             "per_s": per_s,
             "share_of_copy": share_of_copy(name, DOUBLE, per_s, ceiling),
-            "over_cupy": per_s / rates[CUPY] if CUPY in rates else None,
+            "over_cupy": per_s / measured[CUPY] if CUPY in measured else None,
         }
     return found
 

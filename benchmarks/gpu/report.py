@@ -8,29 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import table
-from benchmarks.gpu.cases import (
-    BARS,
-    CONFIGURATIONS,
-    DOUBLE,
-    FULL,
-    GOALS,
-    PIC_CONFIGURATIONS,
-    SINGLE,
-    STREAMS,
-    Bar,
-    in_word,
-    in_words,
-    pays_from,
-    reaches,
-)
+from benchmarks.gpu import cases
 
 NOT = "not measured"
 PUBLISHED_MELT = Path(__file__).with_name("published_melt.json")
 OUR_MELTS = {  # where the results have them, by number of atoms
     "32 k": ("sizes", "leanmd", "20x20x20", "gpu"),
     "256 k": ("sizes", "leanmd", "40x40x40", "gpu"),
-    "1.02 M": ("rates", "leanmd melt, 1 M atoms", DOUBLE),
-    "4.00 M": ("rates", "leanmd melt, 4 M atoms", DOUBLE),
+    "1.02 M": ("rates", "leanmd melt, 1 M atoms", cases.DOUBLE),
+    "4.00 M": ("rates", "leanmd melt, 4 M atoms", cases.DOUBLE),
 }
 
 
@@ -49,8 +35,8 @@ def numbers(results: Mapping[str, Any]) -> dict[str, str]:
         "kernels": kernels(results),
         **sizes(results),
         **melts(results),
-        "size": in_words(FULL["blocks"]),
-        "particles": f"{FULL['pic_blocks'][1] / 1e6:g}",
+        "size": cases.in_words(cases.FULL["blocks"]),
+        "particles": f"{cases.FULL['pic_blocks'][1] / 1e6:g}",
         "blocks": blocks(results.get("blocks", {})),
         "streams": streams(results.get("streams", {})),
         "copies": copies(results.get("copies")),
@@ -67,16 +53,16 @@ def number(value: float | None, unit: float = 1.0, form: str = ".3g") -> str:
 def kernels(results: Mapping[str, Any]) -> str:
     """Kernels, and what is required of them."""
     ceiling, rows = results.get("copy_bytes_per_s"), []
-    for name, bar in BARS.items():
+    for name, bar in cases.BARS.items():
         entry = results.get("kernels", {}).get(name)
-        single = results.get("rates", {}).get(name, {}).get(SINGLE)
+        single = results.get("rates", {}).get(name, {}).get(cases.SINGLE)
         found = [NOT, "", "", number(single, 1e9), "", ""]
         if entry:
             share, over = number(entry["share_of_copy"], form=".2f"), number(entry["over_cupy"])
-            reached = in_word(reaches(name, DOUBLE, entry["per_s"], ceiling))
+            reached = cases.in_word(cases.reaches(name, cases.DOUBLE, entry["per_s"], ceiling))
             found[:3], found[5] = [number(entry["per_s"], 1e9), share, reached], over
         if single:
-            found[4] = in_word(reaches(name, SINGLE, single, ceiling))
+            found[4] = cases.in_word(cases.reaches(name, cases.SINGLE, single, ceiling))
         rows.append([name, number(bar.bytes_each), *found, required(bar), bar.estimated])
     columns = [
         "kernel", "bytes per unit", "10^9/s", "share", "result", "float32, 10^9/s",
@@ -86,7 +72,7 @@ def kernels(results: Mapping[str, Any]) -> str:
     return table(columns, rows)
 
 
-def required(bar: Bar) -> str:
+def required(bar: cases.Bar) -> str:
     """What is required of a kernel, in words."""
     numbers = [f"{least:g}" for least in (bar.least, bar.single) if least is not None]
     return f"{' and '.join(numbers)}{' * 10^9/s' if bar.is_rate else ''}"
@@ -95,7 +81,7 @@ def required(bar: Bar) -> str:
 def sizes(results: Mapping[str, Any]) -> dict[str, str]:
     """Rates on CPU and GPU over problem sizes, and the size from which the GPU is faster."""
     rows, pays = [], []
-    for app, each in FULL["sizes"].items():
+    for app, each in cases.FULL["sizes"].items():
         entries = results.get("sizes", {}).get(app, {})
         for size in each:
             found = [NOT, "", "", ""]
@@ -103,7 +89,7 @@ def sizes(results: Mapping[str, Any]) -> dict[str, str]:
                 cpu, gpu = entry["cpu"], entry["gpu"]
                 found = [number(cpu, 1e6), f"{entry['ranks']}", number(gpu, 1e6), number(gpu / cpu)]
             rows.append([app, size, *found])
-        where = pays_from(entries, each) or "none of these" if entries else NOT
+        where = cases.pays_from(entries, each) or "none of these" if entries else NOT
         pays.append(f"{app} {where}")
     columns = ["app", "size", "CPU, 10^6/s", "ranks", "GPU, 10^6/s", "GPU over CPU"]
     return {"sizes": table(columns, rows), "pays": ", ".join(pays)}
@@ -139,7 +125,7 @@ def _count(atoms: str) -> float:
 def blocks(measured: Mapping[str, Any]) -> str:
     """Several blocks, ranks or PEs on one GPU."""
     rows = []
-    for configuration in (*CONFIGURATIONS, *PIC_CONFIGURATIONS):
+    for configuration in (*cases.CONFIGURATIONS, *cases.PIC_CONFIGURATIONS):
         found = [NOT, "", ""]
         if entry := measured.get(configuration):
             staged = number(entry["staged_bytes_per_step"], 1e3)
@@ -154,9 +140,9 @@ def blocks(measured: Mapping[str, Any]) -> str:
 
 def goal(configuration: str, measured: Mapping[str, Any]) -> list[str]:
     """The share of another configuration's rate, and the one that the project wants."""
-    if configuration not in GOALS:
+    if configuration not in cases.GOALS:
         return ["", ""]
-    least, other = GOALS[configuration]
+    least, other = cases.GOALS[configuration]
     both = [measured.get(name) for name in (configuration, other)]
     share = f"{both[0]['rate'] / both[1]['rate']:.2f}" if both[0] and both[1] else ""
     return [share, f"{least:g} of {other}"]
@@ -165,12 +151,12 @@ def goal(configuration: str, measured: Mapping[str, Any]) -> list[str]:
 def streams(results: Mapping[str, Any]) -> str:
     """The gain from one stream per block."""
     rows = []
-    for size in map(in_words, FULL["streams"]):
+    for size in map(cases.in_words, cases.FULL["streams"]):
         found = [NOT, "", ""]
-        if entry := results.get(size, {}).get(str(STREAMS)):
+        if entry := results.get(size, {}).get(str(cases.STREAMS)):
             times = [number(entry[name], 1e-6) for name in ("one_stream_s", "own_streams_s")]
             found = [*times, number(entry["gain"], form=".2f")]
-        rows.append([size, str(STREAMS), *found])
+        rows.append([size, str(cases.STREAMS), *found])
     columns = ["size", "blocks", "in one stream, us", "in a stream each, us", "gain"]
     return table(columns, rows)
 
