@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.faults import ACTED, Fault, catalogue, in_place_of
+from miniapps.faults import ACTED, in_place_of
 
 INBOX = "miniapps.drivers.inbox:Inbox"
 
@@ -48,6 +48,3 @@ def reduction_of_the_first(right: Any, operation: Any, values: Any, *start: Any)
     if np.asarray(total).tobytes() != np.asarray(values[0]).tobytes():
         ACTED.now()
     return values[0]
-
-
-FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

@@ -1,17 +1,17 @@
 """Faults: deliberate mistakes that are made in the running program, to show that checks see them.
 
-A module named ``faults`` in an app's package, or beside a driver's file, lists its faults as
-``FAULTS``, and `miniapps selftest` applies them one at a time. Nothing else imports these modules.
+`miniapps selftest` applies the faults in a module named ``faults`` in an app's package, or beside a
+driver's file, one at a time. Nothing else imports these modules.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -184,6 +184,13 @@ def in_place_of(*targets: str, **options: Any) -> Callable[[Callable[..., Any]],
     return declare
 
 
-def catalogue(values: Iterable[Any]) -> tuple[Fault, ...]:
-    """The faults among a module's values, in the order in which they are declared."""
-    return tuple(value for value in values if isinstance(value, Fault))
+def catalogue(module: ModuleType) -> tuple[Fault, ...]:
+    """The faults of the modules in a module's ``OTHERS``, and those that it declares or imports.
+
+    Raises ValueError if there are none.
+    """
+    found = [fault for other in getattr(module, "OTHERS", ()) for fault in catalogue(other)]
+    found += [value for value in vars(module).values() if isinstance(value, Fault)]
+    if not found:
+        raise ValueError(f"{module.__name__} has no faults")
+    return tuple(found)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.faults import ACTED, Fault, catalogue, fault, in_place_of
+from miniapps.faults import ACTED, Fault, fault, in_place_of
 
 FOR_ONE = "sweep"  # what kernels for many blocks call the function for one
 GPU = "miniapps.devices.cuda.backend:Gpu"
@@ -140,6 +140,3 @@ def old_messages(right: Any, self: Any, came: Any) -> Any:
         return views
     ACTED.now()
     return old
-
-
-FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

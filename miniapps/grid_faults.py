@@ -10,15 +10,7 @@ from typing import Any
 import numpy as np
 
 from miniapps.contract import Edge
-from miniapps.faults import (
-    ACTED,
-    Fault,
-    catalogue,
-    fault,
-    in_place_of,
-    off_in_its_last_bit,
-    spoiling,
-)
+from miniapps.faults import ACTED, fault, in_place_of, off_in_its_last_bit, spoiling
 from miniapps.kernels.halo.interface import box
 
 STALE_AFTER = 2  # steps
@@ -301,6 +293,3 @@ def migrates_with_the_other_array(right: Any, self: Any) -> dict[str, Any]:
     """A migrating block takes the values of the step before with it."""
     state = right(self)
     return state | {"old": state["new"], "new": state["old"]}
-
-
-FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from miniapps.faults import ACTED, Fault, catalogue, in_place_of
+from miniapps.faults import ACTED, in_place_of
 from miniapps.gpu_faults import kernel_fault
 
 OLD_AFTER = 2  # halos
@@ -79,6 +79,3 @@ def received_in_another_order(right: Any, self: Any, came: Any) -> Any:
             ACTED.now()
             return views | {edge: views[alike[0]], alike[0]: view}
     return views
-
-
-FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

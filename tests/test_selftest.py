@@ -18,8 +18,8 @@ import pytest
 import skips
 import support
 
-from miniapps import apps, drivers, grid_faults
-from miniapps.faults import ACTED, Fault, replaced
+from miniapps import apps, drivers
+from miniapps.faults import ACTED, replaced
 from miniapps.parameters import InputError
 from miniapps.workbench.exit_status import VALID, WRONG
 from miniapps.workbench.run import batch, launch, warm
@@ -178,13 +178,15 @@ def test_there_are_many_faults() -> None:
     assert len(found) >= LEAST
 
 
-def test_faults_that_are_not_listed_are_noticed(tmp_path, monkeypatch):
-    """Catches a file of faults without its list, of which none would be tried."""
-    (tmp_path / "unlisted_faults.py").write_text(BROKEN)
+def test_faults_that_are_not_found_are_noticed(tmp_path, monkeypatch):
+    """Catches a fault that is left out of the catalogue, and a file of faults without any."""
+    (tmp_path / "one_fault.py").write_text(BROKEN)
+    (tmp_path / "no_faults.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     assert faults.listed("no_such_faults") == ()
-    with pytest.raises(AttributeError, match="FAULTS"):
-        faults.listed("unlisted_faults")
+    assert [fault.name for fault in faults.listed("one_fault")] == ["broken"]
+    with pytest.raises(ValueError, match="^no_faults has no faults$"):
+        faults.listed("no_faults")
 
 
 def test_every_fault_has_its_targets() -> None:
@@ -408,8 +410,7 @@ def test_a_run_with_other_steps_is_not_valid(tmp_path: Path) -> None:
 
 def test_faults_are_told_apart() -> None:
     """Catches two faults of one name in a catalogue: one would hide the other."""
-    every: tuple[Fault, ...] = grid_faults.FAULTS
-    for app in ("pic", "leanmd"):
-        every += faults.listed(f"miniapps.{app}.faults")
+    modules = "grid_faults", "pic.faults", "leanmd.faults"
+    every = [fault for name in modules for fault in faults.listed(f"miniapps.{name}")]
     names = [faults.key(fault) for fault in every]
     assert len(names) == len(set(names))

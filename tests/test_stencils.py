@@ -24,7 +24,7 @@ from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
 from miniapps.drivers.descriptor import Options
 from miniapps.drivers.engine import Engine
-from miniapps.faults import Fault
+from miniapps.faults import Fault, catalogue
 from miniapps.grid_block import GridBlock
 from miniapps.parameters import InputError
 from miniapps.stencil3d.problem import load_factor
@@ -464,7 +464,7 @@ def wrong_runs() -> list[tuple[str, Fault, int]]:
     return [
         (app, fault, tile)
         for app in APPS
-        for fault in grid_faults.FAULTS
+        for fault in catalogue(grid_faults)
         for tile in (1, 3)
         if not fault.migrating and fault.given.get("time_tile", tile) == tile
     ]

@@ -10,7 +10,7 @@ import numpy as np
 from miniapps.contract import SETUP
 from miniapps.drivers.reduction import packed_value
 from miniapps.drivers.shared_memory import READERS, Handle
-from miniapps.faults import ACTED, Fault, catalogue, fault, in_place_of, replaced, rounded
+from miniapps.faults import ACTED, fault, in_place_of, replaced, rounded
 
 CHARE = "miniapps.drivers.charm.chare:BlockChare"
 MAIL = "miniapps.drivers.charm.mail:Mail"
@@ -185,6 +185,3 @@ def shared_slot_with_the_message_before(right: Any) -> Any:
         return messages
 
     return received
-
-
-FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from miniapps.drivers.rank_faults import from_the_header, own_value
-from miniapps.faults import ACTED, Fault, catalogue, fault, in_place_of
+from miniapps.faults import ACTED, fault, in_place_of
 
 LINK, FOLDER = "miniapps.drivers.file.links:Link", "miniapps.drivers.file.links:Folder"
 GROUP = "miniapps.drivers.file.group:Group"
@@ -55,6 +55,3 @@ def header_read_as_data(right: Any, self: Any, *kind: Any) -> Any:
 def reduction_of_one_rank(right: Any, self: Any, value: Any, op: str) -> Any:
     """A reduction is the rank's own value."""
     return own_value(right(self, value, op), value)
-
-
-FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

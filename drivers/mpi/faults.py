@@ -6,7 +6,7 @@ from typing import Any
 
 from miniapps.drivers.mpi import around
 from miniapps.drivers.rank_faults import from_the_header, own_value
-from miniapps.faults import Fault, catalogue, fault, in_place_of, rounded
+from miniapps.faults import fault, in_place_of, rounded
 
 LINK = "miniapps.drivers.mpi.links:Link"
 SHORT = 80  # bytes: of a header, and two numbers
@@ -68,6 +68,3 @@ def rest_of_a_long_message_lost(right: Any) -> Any:
 def reduction_of_one_rank(right: Any, self: Any, value: Any, op: str) -> Any:
     """A reduction is the rank's own value."""
     return own_value(right(self, value, op), value)
-
-
-FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

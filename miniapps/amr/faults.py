@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from miniapps.contract import Collect, Post
-from miniapps.faults import Fault, catalogue, fault, in_place_of, off_in_its_last_bit
+from miniapps.faults import fault, in_place_of, off_in_its_last_bit
 from miniapps.kernels.halo.interface import box
 
 PATCH, BACKGROUND, REFINEMENT = (
@@ -171,6 +171,3 @@ def last_bit_off(right: Any) -> Any:
     """One value of the first block of the background is off by its last bit at the end."""
     off = off_in_its_last_bit(right)
     return lambda self: off(self) if self.kind == "background" else right(self)
-
-
-FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

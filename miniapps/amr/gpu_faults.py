@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from miniapps.faults import Fault, catalogue, in_place_of
+from miniapps.faults import in_place_of
 from miniapps.gpu_faults import kernel_fault
 
 KERNELS = "miniapps.kernels.amr.gpu"
@@ -80,6 +80,3 @@ def kept_by_the_next_life(right: Any, self: Any, came: Any) -> None:
     right(self, came)
     sums = self.device.to_host(self.sums)
     self.sums = self.device.to_device(sums + 1.0)
-
-
-FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

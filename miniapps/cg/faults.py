@@ -9,16 +9,7 @@ import numpy as np
 
 from miniapps.cg.block import COLOURS
 from miniapps.contract import AllReduce, Collect, Post
-from miniapps.faults import (
-    ACTED,
-    Fault,
-    catalogue,
-    fault,
-    in_place_of,
-    off_in_its_last_bit,
-    skipping,
-    spoiling,
-)
+from miniapps.faults import ACTED, fault, in_place_of, off_in_its_last_bit, skipping, spoiling
 from miniapps.kernels.exact_sum import rounded as rounded_sum
 from miniapps.kernels.halo.interface import box
 
@@ -279,6 +270,3 @@ def direction_lost(right: Any) -> Any:
 def migrates_in_single_precision(right: Any) -> Any:
     """A migrating block's residual is rounded to float32."""
     return migrating(right, "r", lambda r: r.astype(np.float32).astype(float))
-
-
-FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from miniapps.faults import Fault, catalogue, fault
+from miniapps.faults import fault
 from miniapps.gpu_faults import kernel_fault
-from miniapps.grid_gpu_faults import (  # noqa: F401  # listed below
+from miniapps.grid_gpu_faults import (  # noqa: F401  # faults of this app, too
     ghosts_shifted,
     grid_rounded_down,
     last_cell_not_packed,
@@ -133,6 +133,3 @@ def corner_twice() -> None:
 def not_cleared(right: Any) -> Any:
     """Gauss-Seidel begins with the values of the iteration before in place of zeros."""
     return lambda z: None
-
-
-FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

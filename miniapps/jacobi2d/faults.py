@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from miniapps import grid_faults
-from miniapps.faults import Fault, catalogue, in_place_of
+from miniapps.faults import in_place_of
 from miniapps.grid_faults import ONE, UNSEEN
 
-__all__ = ["FAULTS", "PROBLEMS", "UNSEEN"]
+__all__ = ["OTHERS", "PROBLEMS", "UNSEEN"]
 
+OTHERS = (grid_faults,)
 PROBLEMS = {"tiny": ONE | {"size": (23, 19)}, "small": ONE, "large": ONE}
 
 
@@ -18,6 +19,3 @@ def tolerance_met_too_early(right: Any, self: Any, count: int) -> float:
     """The largest change of a cell in a sweep is found to be 0, so that the run ends early."""
     right(self, count)
     return 0.0
-
-
-FAULTS: tuple[Fault, ...] = (*grid_faults.FAULTS, *catalogue(list(globals().values())))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from miniapps import grid_gpu_faults
-from miniapps.faults import Fault, catalogue
 from miniapps.gpu_faults import kernel_fault
 from miniapps.grid_gpu_faults import TILED
 
+OTHERS = (grid_gpu_faults,)
 KERNELS = "miniapps.kernels.jacobi2d.gpu"
 PROBLEMS = {"tiny": {"size": (15, 13), "time_tile": 1, "steps": 4, "warmup": 1}}
 TILES = {f"{KERNELS}:{name}": n for name, n in (("THREADS", 4), ("MARCH", 4), ("STRIP", 4))}
@@ -62,6 +62,3 @@ def boundary_swept_in_a_tile() -> None:
 )
 def largest_change_lost() -> None:
     """No thread block reports the largest change of its cells."""
-
-
-FAULTS: tuple[Fault, ...] = (*grid_gpu_faults.FAULTS, *catalogue(list(globals().values())))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.faults import Fault, catalogue, in_place_of
+from miniapps.faults import in_place_of
 from miniapps.kernels.leanmd.units import FORCE_UNIT
 
 MISTAKE_FROM = 3  # step
@@ -284,6 +284,3 @@ def migrates_without_forces(right: Any, self: Any) -> dict[str, Any]:
     """A migrating block forgets the forces of the step before."""
     state = dict(right(self))
     return state | {"force": np.zeros_like(state["force"])}
-
-
-FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

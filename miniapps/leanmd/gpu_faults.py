@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from miniapps.faults import ACTED, Fault, catalogue, fault, in_place_of, reporting
+from miniapps.faults import ACTED, fault, in_place_of, reporting
 from miniapps.gpu_faults import kernel_fault
 
 KERNELS = "miniapps.kernels.leanmd.gpu"
@@ -152,6 +152,3 @@ def forces_before_ghosts_arrive() -> None:
 @kernel_fault(f"{PAIRS}:_tasks", " + from_bits(words[row + np.uint64(SHIFT)])", "", given=IN_PAIRS)
 def wrong_image_of_a_pair() -> None:
     """Pairs of cells across the edge of the box along x are not shifted."""
-
-
-FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

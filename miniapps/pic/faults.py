@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.faults import ACTED, Fault, catalogue, fault, in_place_of
+from miniapps.faults import ACTED, fault, in_place_of
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.events import Event
 
@@ -309,6 +309,3 @@ def removal_of_others(right: Any, self: Any, number: int, event: Any) -> None:
     self.particles.count = before
     gaps = np.arange(taken, dtype=np.int64)
     self.particles.drop(self.kernels, gaps, 0, taken)
-
-
-FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

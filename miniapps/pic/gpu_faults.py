@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from miniapps.faults import Fault, catalogue, fault, in_place_of
+from miniapps.faults import fault, in_place_of
 from miniapps.gpu_faults import edited, kernel_fault
 from miniapps.pic.problem import PicProblem
 
@@ -153,6 +153,3 @@ def sum_of_ids_of_the_first() -> None:
 )
 def last_of_a_chunk_not_added() -> None:
     """A prefix sum lacks the last number of each chunk."""
-
-
-FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from miniapps import grid_gpu_faults
-from miniapps.faults import Fault, catalogue, fault
+from miniapps.faults import fault
 from miniapps.gpu_faults import edited, kernel_fault
 from miniapps.grid_gpu_faults import TILED
 
+OTHERS = (grid_gpu_faults,)
 KERNELS = "miniapps.kernels.stencil3d.gpu"
 PROBLEMS = {"tiny": {"size": (7, 6, 5), "time_tile": 1, "steps": 3, "warmup": 1}}
 SIZES: dict[str, Any] = {"WIDE": 4, "HIGH": 2, "MARCHES": (4,), "LONG": 7, "TALL": 6, "DEEP": 4}
@@ -51,6 +52,3 @@ def tile_without_barrier() -> None:
 @kernel_fault(TWICE, "c < LONG - sweeps", "c < LONG - sweeps - 1", given=SMALL)
 def border_of_a_tile_left_out() -> None:
     """The last cells of each thread block are not stored."""
-
-
-FAULTS: tuple[Fault, ...] = (*grid_gpu_faults.FAULTS, *catalogue(list(globals().values())))

@@ -8,16 +8,7 @@ from typing import Any
 import numpy as np
 
 from miniapps.contract import Collect, Post
-from miniapps.faults import (
-    ACTED,
-    Fault,
-    catalogue,
-    fault,
-    in_place_of,
-    off_in_its_last_bit,
-    skipping,
-    spoiling,
-)
+from miniapps.faults import ACTED, fault, in_place_of, off_in_its_last_bit, skipping, spoiling
 
 BLOCK = "miniapps.transpose.block:TransposeBlock"
 PENCIL = "miniapps.transpose.pencils:PencilBlock"
@@ -266,6 +257,3 @@ def steps_without_transforms(right: Any) -> Any:
 def last_bit_of_a_point_off(right: Any) -> Any:
     """One point is off in its last bit at the end."""
     return off_in_its_last_bit(right)
-
-
-FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

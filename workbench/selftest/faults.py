@@ -10,7 +10,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from miniapps import apps
-from miniapps.faults import Fault
+from miniapps.faults import Fault, catalogue
 
 MESSAGES, RESULTS = (
     f"miniapps.workbench.selftest.{name}_faults" for name in ("messages", "results")
@@ -39,10 +39,9 @@ def module_of(app: str, device: str = "cpu") -> str:
 
 
 def listed(module: str) -> tuple[Fault, ...]:
-    """The faults that a module lists; none if there is no such module."""
+    """The faults of a module; none if there is no such module."""
     found = _module(module)
-    faults: tuple[Fault, ...] = found.FAULTS if found else ()
-    return faults
+    return catalogue(found) if found else ()
 
 
 def of_transport(app: str, runs: str) -> tuple[Fault, ...]:

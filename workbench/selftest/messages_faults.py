@@ -15,7 +15,7 @@ import numpy as np
 from miniapps.contract import EXACT, AllReduce, Collect, Post, PostSum
 from miniapps.devices.messages import packed
 from miniapps.drivers.reduction import packed_value, result_of
-from miniapps.faults import ACTED, Fault, catalogue, fault, in_place_of, rounded
+from miniapps.faults import ACTED, fault, in_place_of, rounded
 
 RESUME = "miniapps.drivers.timing:Stepper.resume"
 AT = 8  # the number of the block's Post or Collect that is wrong
@@ -284,6 +284,3 @@ def reduction_of_one_block(right: Any, self: Any, answer: Any) -> Any:
         value, op = request.value, request.op
         vars(self)["reduces"] = result_of(packed_value(value, op), value, op)
     return request
-
-
-FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from miniapps.contract import SETUP, Measure, Piece
-from miniapps.faults import ACTED, Fault, catalogue, fault, in_place_of
+from miniapps.faults import ACTED, fault, in_place_of
 
 MEASURED = "miniapps.drivers.outcome:measured"
 HASHED = "miniapps.drivers.outcome:hashed"
@@ -245,6 +245,3 @@ def audit_of_one_block_skipped(right: Any, self: Any, block: Any, *more: Any) ->
         return right(self, block, *more)
     ACTED.now()
     return None
-
-
-FAULTS: tuple[Fault, ...] = catalogue(list(globals().values()))
