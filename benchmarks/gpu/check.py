@@ -35,6 +35,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -205,13 +206,12 @@ def _large_runs(miniapps: list[str], cores: int) -> Iterator[Step]:
     for name, case in CASES.items():
         full = [*miniapps, name.split()[0], *case.words.split(), "--json", "-"]
         ranks = str(min(MOST_RANKS, cores))
-        yield _run_step(name, "cpu", [*full, "--driver", "mpi", "-n", ranks])
+        runs = {"cpu": ["--driver", "mpi", "-n", ranks]}
         for configuration in case.configurations:
-            yield _run_step(
-                name,
-                configuration,
-                [*full, "--device", "gpu", *CONFIGURATIONS[configuration].split()],
-            )
+            runs[configuration] = ["--device", "gpu", *CONFIGURATIONS[configuration].split()]
+        for how, more in runs.items():
+            validate = partial(validate_run, name=name, how=how)
+            yield Step(f"{name} {how}", [*full, *more], RUN_S, validate)
 
 
 def _sanitizer_steps(miniapps: list[str], sanitizer: str | None) -> Iterator[Step]:
@@ -222,29 +222,20 @@ def _sanitizer_steps(miniapps: list[str], sanitizer: str | None) -> Iterator[Ste
         for name, words in WATCHED.items():
             small = [*miniapps, name.split()[0], "--preset", SMALL, *words.split()]
             command = [*watch, *small, "--device", "gpu"]
-            yield _sanitizer_step(f"{tool} {name}", command, bool(sanitizer))
+            validate = partial(validate_small, name=f"{tool} {name}", there=bool(sanitizer))
+            yield Step(f"{tool} {name}", command, SANITIZER_S, validate, shares=True)
 
 
-def _run_step(name: str, how: str, command: list[str]) -> Step:
-    """A run of a case; ``how``: its configuration, or cpu."""
+def validate_small(done: Done, findings: Findings, name: str, there: bool) -> str | None:
+    """Store what a sanitizer says of a small run; that is the error line unless it found nothing.
 
-    def validate(done: Done, findings: Findings) -> str | None:
-        return validate_run(done, findings, name, how)
-
-    return Step(f"{name} {how}", command, RUN_S, validate)
-
-
-def _sanitizer_step(name: str, command: list[str], there: bool) -> Step:
-    """A small run under a sanitizer."""
-
-    def validate(done: Done, findings: Findings) -> str | None:
-        summary = re.search(r"SUMMARY: (.*)", done.stdout + done.stderr)
-        clean = done.status == 0 and summary is not None and summary[1].startswith("0 ")
-        said = summary[1].strip() if summary else how_ended(done)
-        findings.sanitizer[name] = said if there else f"{SANITIZER} not found"
-        return None if clean else findings.sanitizer[name]
-
-    return Step(name, command, SANITIZER_S, validate, shares=True)
+    ``there``: whether there is a sanitizer.
+    """
+    summary = re.search(r"SUMMARY: (.*)", done.stdout + done.stderr)
+    clean = done.status == 0 and summary is not None and summary[1].startswith("0 ")
+    said = summary[1].strip() if summary else how_ended(done)
+    findings.sanitizer[name] = said if there else f"{SANITIZER} not found"
+    return None if clean else findings.sanitizer[name]
 
 
 def validate_tests(done: Done, findings: Findings) -> str | None:

@@ -22,11 +22,8 @@ sys.path.append(str(Path(__file__).parents[2] / "tests"))
 import gpu_budget  # noqa: E402
 
 BRANCH, SHORTEST = 0x147, 4  # an instruction; loops are longer
-REGISTERS, WARPS, UNIT = (
-    65536,
-    64,
-    256,
-)  # of a multiprocessor; registers that a warp gets at once
+REGISTERS, WARPS = 65536, 64  # of a multiprocessor
+UNIT = 256  # registers that a warp gets at once
 SLOW = range(0x100, 0x113)  # conversions between kinds of numbers, reciprocals and roots
 UNITS = {
     "float64": [0x28, 0x29, 0x2A, 0x2B],

@@ -30,10 +30,8 @@ AGREES = 1e-9  # allowed error of array expressions, over the largest value
 SWEEPS_IN_STREAMS = 20
 RUN_S = 60.0  # limit of a run
 MOST_RANKS = 8  # of a run on the CPU
-SEAMS = {
-    2: (300, 530),
-    3: (140, 40, 70),
-}  # cells with which every kernel needs several thread blocks
+# Cells with which every kernel needs several thread blocks.
+SEAMS = {2: (300, 530), 3: (140, 40, 70)}
 
 # Takes kernels, old, new and region. Returns 1 if new has the newest values, and the largest change
 # of a cell, or 0 if that is not computed.
