@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -63,3 +63,12 @@ def final_state(make: Callable[..., Any], problem: Any, legs: Iterable[Leg], fil
         saved.verify()
     assert saved is not None
     return saved.state.state_hash
+
+
+def require_continued(
+    make: Callable[..., Any], problem: Any, legs: Sequence[Leg], folder: Path
+) -> None:
+    """Assert that the legs end in the state of a run of as many steps in one part on the CPU."""
+    whole = Leg((1,) * len(legs[0].grid), "cpu", sum(leg.steps for leg in legs))
+    found = [final_state(make, problem, made, folder / "c.h5") for made in ([whole], legs)]
+    assert found[0] == found[1]

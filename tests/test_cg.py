@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import support
-from continued import Leg, final_state
+from continued import Leg, final_state, require_continued
 
 from miniapps import apps, kernels
 from miniapps.arrays import ghosted
@@ -248,10 +248,6 @@ def test_the_matrix(operator: int, size: tuple[int, ...]) -> None:
     eigenvalues = np.linalg.eigvalsh(dense)
     assert np.allclose(extreme_eigenvalues(problem), (eigenvalues[0], eigenvalues[-1]), atol=1e-12)
     assert problem.nonzeros == np.count_nonzero(dense)
-    vectors, sums = problem.points, 2 * problem.nonzeros
-    assert problem.work() == sums + 10 * vectors
-    sgs = problem_of(operator=operator, size=size, preconditioner="sgs")
-    assert sgs.work() == 3 * sums + 12 * vectors
     assert condition(problem) == pytest.approx(eigenvalues[-1] / eigenvalues[0])
 
 
@@ -361,13 +357,8 @@ def test_iterations_until_the_tolerance(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_continued_on_other_blocks(kind: str, tmp_path: Path) -> None:
     """Catches a checkpoint that lacks a vector, a number or ghosts of an iteration."""
-    problem, make = problem_of(**KINDS[kind]), apps.load("cg").Block
     legs = [Leg((2, 3, 1), "cpu", 2), Leg((7, 1, 5), "cpu", 3), Leg((1, 1, 1), "cpu", 1)]
-    whole, parts = (
-        final_state(make, problem, made, tmp_path / "c.h5")
-        for made in ([Leg((1, 1, 1), "cpu", 6)], legs)
-    )
-    assert whole == parts
+    require_continued(apps.load("cg").Block, problem_of(**KINDS[kind]), legs, tmp_path)
 
 
 def test_numbers_of_a_checkpoint(tmp_path: Path) -> None:
@@ -533,8 +524,6 @@ def test_work_is_that_of_hpcg() -> None:
     assert (problem.nonzeros, problem.work()) == (nonzeros, 2 * nonzeros + vectors)
     swept = problem_of(size=problem.size, preconditioner="sgs", solution="ones").work()
     assert swept == 6 * nonzeros + vectors + 2 * points  # two sweeps, and one more dot product
-    beside = CgProblem((4, 3, 2), operator=7).nonzeros
-    assert math.isclose(beside, 24 + 2 * (3 * 6 + 2 * 8 + 1 * 12))
 
 
 def test_results_are_relative() -> None:

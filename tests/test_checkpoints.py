@@ -21,7 +21,7 @@ import numpy as np
 import of_day
 import pytest
 import support
-from continued import Leg, final_state
+from continued import Leg, final_state, require_continued
 
 from miniapps import apps, saved
 from miniapps.contract import Checkpoint, CheckpointError
@@ -590,7 +590,5 @@ def test_lines_on_a_checkpoint() -> None:
 
 def test_the_skeleton_goes_on(tmp_path: Path) -> None:
     """Catches an app of `miniapps new` that cannot be resumed, on other blocks."""
-    problem, file = Problem(size=(101,)), tmp_path / "c.h5"
     legs = [Leg((3,), "cpu", 7), Leg((2,), "cpu", 13)]
-    whole = final_state(Block, problem, [Leg((1,), "cpu", 20)], file)
-    assert final_state(Block, problem, legs, file) == whole
+    require_continued(Block, Problem(size=(101,)), legs, tmp_path)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import support
-from continued import Leg, final_state
+from continued import Leg, final_state, require_continued
 
 from miniapps import apps, kernels
 from miniapps.audit import AuditPlan
@@ -171,14 +171,8 @@ def test_sums_of_an_audit() -> None:
 @BOTH
 def test_continued_on_other_blocks(problem: TransposeProblem, tmp_path: Path) -> None:
     """Catches a checkpoint that lacks an array, or the number of steps."""
-    make = apps.load("transpose").Block
     legs = [Leg(grid, "cpu", 1 + n % 2) for n, grid in enumerate(GRIDS[problem][1:])]
-    steps = sum(leg.steps for leg in legs)
-    whole, parts = (
-        final_state(make, problem, made, tmp_path / "c.h5")
-        for made in ([Leg(GRIDS[problem][0], "cpu", steps)], legs)
-    )
-    assert whole == parts
+    require_continued(apps.load("transpose").Block, problem, legs, tmp_path)
 
 
 def test_steps_of_a_checkpoint(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from miniapps.audit import BaseAudit, Contribution, Found
 from miniapps.cg import plain
 from miniapps.contract import JOIN, Check, Measure
 from miniapps.decomposition import Layout
-from miniapps.grid_audit import Cell, GridAudit, cells_of, values_of
+from miniapps.grid_audit import Cell, GridAudit, cells_of, differing, values_of
 
 NUMBERS = "rz", "rz_before", "alpha", "beta"
 PIPELINED = "xrpqswz"
@@ -106,9 +106,8 @@ class CgAudit(GridAudit):
 
     def _differs(self, right: Mapping[str, float], found: Found, cell: Cell) -> bool:
         """Whether a point of some vectors has other bits; also if one of them is missing."""
-        there = [_at(self._patch(found, name, cell)) for name in right]
-        found_bits, bits = (np.array(v).view(np.int64) for v in (there, list(right.values())))
-        return not np.array_equal(found_bits, bits) or bool(np.isnan(there).any())
+        there = np.array([_at(self._patch(found, name, cell)) for name in right])
+        return differing(there, np.array([*right.values()])) > 0
 
     def _patch(self, found: Found, name: str, cell: Cell) -> np.ndarray:
         """A vector at the 27 points around one: 0 beyond the box, NaN where nobody contributed."""

@@ -17,7 +17,7 @@ import numpy as np
 from miniapps.audit import BaseAudit, Contribution, Found
 from miniapps.contract import Check, Measure, Piece
 from miniapps.decomposition import Bounds, Layout
-from miniapps.grid_audit import CELL, GridAudit, cells_of, misstated, values_of
+from miniapps.grid_audit import CELL, GridAudit, cells_of, differing, misstated, values_of
 from miniapps.transpose import plain
 from miniapps.transpose.problem import EPS
 
@@ -52,10 +52,11 @@ class MatrixAudit(GridAudit):
         here, across = (np.ravel_multi_index(at, self.size) for at in ((j, i), (i, j)))
         a, b = (values_of(cells_of(began, name), here) for name in "ab")
         right = {"a": a + 1, "b": b + values_of(cells_of(began, "a"), across)}
-        wrong = sum(_differ(values_of(cells_of(ended, name), here), right[name]) for name in "ab")
+        wrong = sum(differing(values_of(cells_of(ended, name), here), right[name]) for name in "ab")
         checks = [Check("audit: elements that differ", float(wrong), 0)]
         if step == 0:
-            first = _differ(a, (self.size[1] * j + i).astype(float)) + _differ(b, np.zeros(len(b)))
+            start = (self.size[1] * j + i).astype(float)
+            first = differing(a, start) + differing(b, np.zeros(len(b)))
             checks.append(Check("audit: initial elements that differ", float(first), 0))
         return checks
 
@@ -132,15 +133,9 @@ class SpectrumAudit(GridAudit):
         ]
         if step == 0:
             right = plain.field(self.problem, at)
-            first = _differ(before[0], right.real) + _differ(before[1], right.imag)
+            first = differing(before[0], right.real) + differing(before[1], right.imag)
             checks.append(Check("audit: initial points that differ", float(first), 0))
         return checks
-
-
-def _differ(found: np.ndarray, right: np.ndarray) -> int:
-    """The number of values with other bits; also of those that nobody contributed."""
-    first, second = (np.ascontiguousarray(values).view(np.int64) for values in (found, right))
-    return int(np.sum((first != second) | np.isnan(found)))
 
 
 def Audit(  # noqa: N802 - what an app exports

@@ -99,19 +99,15 @@ class PencilBlock(KernelUser[PencilKernels]):
 
     def forward(self, phase: str, lines: Lines, new: Side, old: Side) -> Generator[Any, Any, Lines]:
         """Give others their part of the lines along an axis; returns lines along the one before."""
-        shape = old.wide, lines.shape[0], new.length
-        return self._exchanged(
-            phase, lines, old, new, np.empty(shape, complex), self.kernels.forward
-        )
+        found = np.empty((old.wide, lines.shape[0], new.length), complex)
+        return self._exchanged(phase, lines, old, new, found, self.kernels.forward)
 
     def backward(
         self, phase: str, lines: Lines, old: Side, new: Side
     ) -> Generator[Any, Any, Lines]:
         """Do the reverse."""
-        shape = lines.shape[1], old.wide, new.length
-        return self._exchanged(
-            phase, lines, old, new, np.empty(shape, complex), self.kernels.backward
-        )
+        found = np.empty((lines.shape[1], old.wide, new.length), complex)
+        return self._exchanged(phase, lines, old, new, found, self.kernels.backward)
 
     def _exchanged(
         self, phase: str, lines: Lines, old: Side, new: Side, found: Lines, put: Put
