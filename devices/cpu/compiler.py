@@ -57,6 +57,10 @@ def _leave_blas_alone() -> None:
 # Options of njit that guarantee to LLVM that a kernel's arguments share no memory. It vectorises a
 # gather only if it knows that the stores in the same loop do not touch the gathered elements.
 DISTINCT: dict[str, Any] = {"noalias": True}
+# Options of njit of the apps' kernels. Division by 0 raises no error, as tests for it cost time.
+OPTIONS: dict[str, Any] = {
+    "cache": True, "nogil": True, "error_model": "numpy", "boundscheck": False,
+}  # fmt: skip
 
 use_checked_files()
 _use_full_vectors()

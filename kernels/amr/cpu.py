@@ -18,19 +18,13 @@ from numba import float32, float64, int64, types, uint64, void
 
 import miniapps.kernels.state_hash.cpu  # noqa: F401 - compiled before the first step
 from miniapps.devices.backend import Array
-from miniapps.devices.cpu.compiler import DISTINCT, njit
+from miniapps.devices.cpu.compiler import DISTINCT, OPTIONS, njit
 from miniapps.kernels.amr import REACH
 from miniapps.kernels.halo.interface import Region
 
 IN_PLACE = True
 BOUNDS = [int64] * 4
-OPTIONS: dict[str, Any] = {
-    "cache": True,
-    "nogil": True,
-    "error_model": "numpy",
-    "boundscheck": False,
-    **DISTINCT,
-}
+FREE = OPTIONS | DISTINCT
 
 
 @njit(
@@ -38,7 +32,7 @@ OPTIONS: dict[str, Any] = {
         void(real[::1], real[::1], uint64, real, real, real, *BOUNDS, *BOUNDS)
         for real in (float64, float32)
     ],
-    **OPTIONS,
+    **FREE,
 )
 def _sweep(u, sums, row, near, far, one, x0, x1, y0, y1, low, high, left, right):
     """Apply the stencil with its two weights, and add ``one`` to [low, high) x [left, right).
@@ -71,7 +65,7 @@ def sweep(u: Array, new: Array, sums: Array, scale: int, active: Region, own: Re
         void(real[:, ::1], real[:, ::1], real, int64, int64, int64, *BOUNDS)
         for real in (float64, float32)
     ],
-    **OPTIONS,
+    **FREE,
 )
 def _interpolate(coarse, u, part, level, first_x, first_y, x0, x1, y0, y1):
     """Interpolate; ``part``: 2^-level, by which integers become numbers of the arrays' type."""
@@ -105,7 +99,7 @@ def interpolate(coarse: Array, u: Array, level: int, first: tuple[int, int], own
         )
         for real in (float64, float32)
     ],
-    **OPTIONS,
+    **FREE,
 )
 def _check(
     u, sums, totals, row, first_x, first_y, spacing, due, x0, x1, y0, y1, low, high, left, right

@@ -20,13 +20,11 @@ end beyond a row of points. The operator's sums across the planes of a row are f
 are kept in L1. Gauss-Seidel computes whole lines too, and writes every second point of them.
 """
 
-from typing import Any
-
 import numpy as np
 from numba import float64, int64, uint64, void
 
 from miniapps.devices.backend import Array
-from miniapps.devices.cpu.compiler import DISTINCT, njit
+from miniapps.devices.cpu.compiler import DISTINCT, OPTIONS, njit
 from miniapps.devices.cpu.prefetch import prefetch
 from miniapps.devices.cpu.vectors import (
     alternating,
@@ -62,8 +60,7 @@ AHEAD = 256  # points from one that is computed to what is prefetched for later 
 FAR_AHEAD = 512  # the same where no plane is read twice
 LINE = 8  # points of a cache line
 FOR_SUMS = 2560  # for those of a row: a multiple of 4096 bytes, so that loads wait for no store
-OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-FREE: dict[str, Any] = OPTIONS | DISTINCT  # of arrays that a function only reads, rows may overlap
+FREE = OPTIONS | DISTINCT  # of arrays that a function only reads, rows may overlap
 
 
 # Rows ---------------------------------------------------------------------------------------------

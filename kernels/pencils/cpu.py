@@ -8,19 +8,17 @@ in `kernels.transpose.cpu`.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.fft
 from numba import complex128, int64, uint64, void
 
 from miniapps.devices.backend import Array
-from miniapps.devices.cpu.compiler import DISTINCT, njit
+from miniapps.devices.cpu.compiler import DISTINCT, OPTIONS, njit
 from miniapps.devices.cpu.prefetch import prefetch
 
 LINES, FLAT = complex128[:, :, ::1], complex128[::1]
 TURNING = void(LINES, int64, int64, LINES, int64)
-OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", **DISTINCT}
+FREE = OPTIONS | DISTINCT
 SIDE, PADDED = 32, 33  # of a square, and of a line of the buffer
 IN_LINE = np.uint64(4)  # numbers of a cache line
 
@@ -31,7 +29,7 @@ def transform(lines: Array, back: bool) -> Array:
     return change(lines, axis=-1, overwrite_x=True, workers=1)
 
 
-@njit(void(LINES, int64, LINES), **OPTIONS)
+@njit(void(LINES, int64, LINES), **FREE)
 def cut(lines, low, message):
     """Go line after line."""
     for a in range(message.shape[0]):
@@ -40,7 +38,7 @@ def cut(lines, low, message):
                 message[a, b, c] = lines[a, b, low + c]
 
 
-@njit(void(FLAT, uint64, uint64, uint64, uint64, FLAT, uint64, uint64), **OPTIONS)
+@njit(void(FLAT, uint64, uint64, uint64, uint64, FLAT, uint64, uint64), **FREE)
 def _turn(part, begin, row, rows, wide, lines, there, to):
     """Copy the transpose of an array of rows.
 
@@ -65,7 +63,7 @@ def _turn(part, begin, row, rows, wide, lines, there, to):
                     lines[at + m] = square[n * padded + m]
 
 
-@njit(void(FLAT, *(uint64,) * 6, FLAT, *(uint64,) * 3), **OPTIONS)
+@njit(void(FLAT, *(uint64,) * 6, FLAT, *(uint64,) * 3), **FREE)
 def _turn_each(part, begin, onward, count, row, rows, wide, lines, there, on, to):
     """Do so with ``count`` arrays, which begin ``onward`` apart, and go to places ``on`` apart."""
     for _ in range(count):
@@ -74,7 +72,7 @@ def _turn_each(part, begin, onward, count, row, rows, wide, lines, there, on, to
         there += on
 
 
-@njit(TURNING, **OPTIONS)
+@njit(TURNING, **FREE)
 def forward(part, low, high, lines, at):
     """Transpose each plane of part."""
     flat, new, length = part.reshape(part.size), lines.reshape(lines.size), lines.shape[2]
@@ -83,7 +81,7 @@ def forward(part, low, high, lines, at):
     _turn_each(flat, *of_a_plane, new, at, length, planes * length)
 
 
-@njit(TURNING, **OPTIONS)
+@njit(TURNING, **FREE)
 def backward(part, low, high, lines, at):
     """Transpose what is across the planes."""
     flat, new, length = part.reshape(part.size), lines.reshape(lines.size), lines.shape[2]

@@ -10,12 +10,10 @@ the first own cell of a row at a multiple of 8, so that stores write whole cache
 that is worth a third of the speed, in memory nothing.
 """
 
-from typing import Any
-
 import numpy as np
 from numba import boolean, float32, float64, int64, uint64, void
 
-from miniapps.devices.cpu.compiler import njit
+from miniapps.devices.cpu.compiler import OPTIONS, njit
 from miniapps.devices.cpu.prefetch import prefetch
 from miniapps.devices.cpu.vectors import (
     broadcast_line,
@@ -29,12 +27,6 @@ from miniapps.devices.cpu.vectors import (
 GRIDS = float64[:, :, ::1], float32[:, :, ::1]
 ROWS = float64[::1], float32[::1]
 IN_CACHE = 65536  # cells, 1 MiB in the two arrays
-OPTIONS: dict[str, Any] = {
-    "cache": True,
-    "nogil": True,
-    "error_model": "numpy",
-    "boundscheck": False,
-}
 
 
 @njit(

@@ -24,17 +24,17 @@ import numpy as np
 from numba import float64, uint64, void
 
 from miniapps.devices.backend import Array
-from miniapps.devices.cpu.compiler import DISTINCT, njit
+from miniapps.devices.cpu.compiler import DISTINCT, OPTIONS, njit
 from miniapps.devices.cpu.prefetch import prefetch
 from miniapps.kernels.transpose.interface import Columns
 
 ROW = float64[::1]
 SIDE, PADDED = 64, 65  # of a square, and of a line of the buffer
 LINE = np.uint64(8)  # elements of a cache line
-OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", **DISTINCT}
+FREE = OPTIONS | DISTINCT
 
 
-@njit(void(ROW, uint64, uint64, uint64, uint64, uint64, ROW), **OPTIONS)
+@njit(void(ROW, uint64, uint64, uint64, uint64, uint64, ROW), **FREE)
 def _read(source, begin, row, rows, wide, more, square):
     """Copy the transpose of some rows, ``row`` apart, to the buffer; add ``more``, 0 or 1, to them.
 
@@ -51,7 +51,7 @@ def _read(source, begin, row, rows, wide, more, square):
                 source[at + r] += 1.0
 
 
-@njit(void(ROW, uint64, uint64, ROW, uint64, uint64), **OPTIONS)
+@njit(void(ROW, uint64, uint64, ROW, uint64, uint64), **FREE)
 def _write(square, rows, wide, b, there, to):
     """Add the buffer to lines of b, which are ``to`` apart; prefetches what is behind."""
     for r in range(wide):
@@ -62,7 +62,7 @@ def _write(square, rows, wide, b, there, to):
             b[at + j] += square[r * np.uint64(PADDED) + j]
 
 
-@njit(void(ROW, uint64, uint64, uint64, uint64, uint64, ROW, uint64, uint64), **OPTIONS)
+@njit(void(ROW, uint64, uint64, uint64, uint64, uint64, ROW, uint64, uint64), **FREE)
 def _add(source, begin, row, rows, wide, more, b, there, to):
     """Add the transpose of an array of rows to b; add ``more``, 0 or 1, to the array itself.
 
@@ -78,7 +78,7 @@ def _add(source, begin, row, rows, wide, more, b, there, to):
             _write(square, few, some, b, there + r * to + j, to)
 
 
-@njit(void(ROW, uint64, uint64, uint64, ROW), **OPTIONS)
+@njit(void(ROW, uint64, uint64, uint64, ROW), **FREE)
 def _take(a, begin, row, wide, message):
     """Copy some columns' rows to a message, one column after the other, and add 1 to them."""
     at, n = begin, np.uint64(0)
