@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from miniapps import kernels
-from miniapps.arrays import arrived, copied, ghosted
+from miniapps.arrays import copied, ghosted
 from miniapps.contract import Batch, Checkpoint, Edge, Index, Measure, Piece, Saved
 from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
@@ -30,6 +30,7 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
     """
 
     kind = "block"
+    arrays, rebuilt = ("old", "new"), ("halo",)
     has_equal_load = True  # with all other blocks, so its share of a launch for all is as large
 
     def __init__(self, problem: Any, layout: Layout, index: Index, device: Device) -> None:
@@ -53,18 +54,12 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
         self.halo = self._halo()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Attributes without kernels and halo, which are faster to rebuild."""
-        state = super().__getstate__() | {"packed": None}
-        del state["halo"]
-        arrays = {name: self.device.leaving(state[name]) for name in ("old", "new")}
-        return state | arrays
+        """What migrates."""
+        return super().__getstate__() | {"packed": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the block after a migration, with arrays aligned to cache lines."""
-        device = state["device"]
-        for name in ("old", "new"):  # one at a time: one extra copy at most
-            state[name] = arrived(device, state.pop(name))
-        self.__dict__.update(state)
+        """Restore the block after a migration."""
+        super().__setstate__(state)
         self.halo = self._halo()
 
     def _halo(self) -> Any:

@@ -17,7 +17,7 @@ from miniapps import kernels
 from miniapps.amr import plain
 from miniapps.amr.layout import BACKGROUND, CORNERS, FACES, AmrLayout, refinement
 from miniapps.amr.problem import HASH, POINTS, ROW, WRONG, AmrProblem
-from miniapps.arrays import arrived, ghosted
+from miniapps.arrays import ghosted
 from miniapps.contract import Checkpoint, Collect, Edge, Index, Measure, Peer, Piece, Post, Saved
 from miniapps.decomposition import Bounds
 from miniapps.devices.backend import Array, Device
@@ -40,6 +40,7 @@ class Patch(HaloUser[AmrKernels]):
     values; it is ``values`` itself where the kernels sweep in place.
     """
 
+    arrays, rebuilt = ("values", "sums"), ("new", "halo", "births")
     kind: str
     neighbors: dict[Edge, Peer]
     time: int  # steps of the run that have been made
@@ -73,18 +74,10 @@ class Patch(HaloUser[AmrKernels]):
         if not self.kernels.IN_PLACE:
             self.new = self.device.zeros(values.shape, values.dtype)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Attributes without kernels and halos, which are faster to rebuild."""
-        state = super().__getstate__()
-        for name in ("new", "halo", "births"):
-            state.pop(name, None)
-        arrays = {name: self.device.leaving(state[name]) for name in ("values", "sums")}
-        return state | arrays
-
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the block after a migration, with arrays aligned to cache lines."""
-        self.__dict__.update(state)
-        self._keep(*(arrived(self.device, state[name]) for name in ("values", "sums")))
+        """Restore the block after a migration."""
+        super().__setstate__(state)
+        self._keep(self.values, self.sums)
 
     def begins(self, step: int) -> None:
         """Note the step in which the block begins."""

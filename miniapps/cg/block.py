@@ -45,6 +45,7 @@ class CgBlock(HaloUser[CgKernels]):
     """
 
     kind = "block"
+    rebuilt = ("halo",)
     # What a checkpoint has beside the solution: vectors, and numbers that all blocks have.
     saved_vectors: ClassVar[str] = "rp"
     saved_numbers: ClassVar[tuple[str, ...]] = (
@@ -66,17 +67,15 @@ class CgBlock(HaloUser[CgKernels]):
         self.halo = self._halo()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Attributes without kernels and halo, which are faster to rebuild."""
-        state = super().__getstate__()
-        del state["halo"]
-        arrays = {name: self.device.leaving(array) for name, array in self.vectors.items()}
-        return state | {"vectors": arrays}
+        """What migrates."""
+        vectors = {name: self.device.leaving(array) for name, array in self.vectors.items()}
+        return super().__getstate__() | {"vectors": vectors}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the block after a migration, with arrays that have memory for a line behind."""
-        arrays, device = state.pop("vectors"), state["device"]
-        self.__dict__.update(state)
-        self.vectors = {name: arrived(device, arrays[name], copied) for name in self._names()}
+        super().__setstate__(state)
+        vectors = self.vectors.items()
+        self.vectors = {name: arrived(self.device, array, copied) for name, array in vectors}
         self.halo = self._halo()
 
     def _names(self) -> str:

@@ -28,6 +28,8 @@ class LeanmdBlock(Domain):
     of them per axis.
     """
 
+    arrays = ("clusters",)
+
     def __init__(
         self, problem: LeanmdProblem, layout: Layout, index: Index, device: Device
     ) -> None:
@@ -47,13 +49,11 @@ class LeanmdBlock(Domain):
         """The attributes, without unused entries of ``sent``."""
         leaving, used = self.device.leaving, [slice(sum(sizes)) for sizes in self.sizes]
         sent = {axis: leaving(self.sent[axis], used[axis]) for axis in AXES}
-        clusters = leaving(self.clusters)
-        return super().__getstate__() | {"clusters": clusters, "sent": sent, "seen": None}
+        return super().__getstate__() | {"sent": sent, "seen": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Put the arrays back on the device."""
-        self.__dict__.update(state)
-        self.clusters = arrived(self.device, state["clusters"])
+        super().__setstate__(state)
         self.sent = {axis: arrived(self.device, state["sent"][axis]) for axis in AXES}
 
     def find_forces(self, anew: bool) -> Generator[Any, Any, None]:

@@ -45,6 +45,7 @@ class PicBlock(KernelUser[PicKernels]):
     """A rectangle of cells, the charges at their corners, and the particles in them."""
 
     kind = "block"
+    rebuilt = ("mesh", "shifts")
 
     def __init__(self, problem: PicProblem, layout: Layout, index: Index, device: Device) -> None:
         self.problem, self.index, self.device = problem, index, device
@@ -70,11 +71,9 @@ class PicBlock(KernelUser[PicKernels]):
         self.placed = self.born = 0  # particles of all blocks: initial ones, all so far
 
     def __getstate__(self) -> dict[str, Any]:
-        """Attributes without the kernels, and without the mesh, which is faster to rebuild."""
+        """What migrates."""
         self.look()
-        state = super().__getstate__()
-        del state["mesh"], state["shifts"]
-        return state | {"came": {}}
+        return super().__getstate__() | {"came": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the block after a migration."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.arrays import aligned_zeros, arrived, realigned
+from miniapps.arrays import aligned_zeros, realigned
 from miniapps.contract import Checkpoint, Collect, Index, Measure, Piece, Post, Saved
 from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
@@ -26,6 +26,7 @@ class TransposeBlock(KernelUser[TransposeKernels]):
     """
 
     kind = "block"
+    arrays = "a", "b"
 
     def __init__(
         self, problem: TransposeProblem, layout: Layout, index: Index, device: Device
@@ -40,17 +41,6 @@ class TransposeBlock(KernelUser[TransposeKernels]):
         self.own = 0, self.high - self.low, 0, self.order
         self.a, self.b = (device.to_device(values) for values in self._start())
         self.time = 0  # steps made
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Attributes without kernels."""
-        arrays = {name: self.device.leaving(getattr(self, name)) for name in "ab"}
-        return super().__getstate__() | arrays
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the block after a migration, with arrays aligned to cache lines."""
-        device = state["device"]
-        arrays = {name: arrived(device, state[name]) for name in "ab"}
-        self.__dict__.update(state | arrays)
 
     def _start(self) -> tuple[np.ndarray, np.ndarray]:
         """A and B at step 0: A(i, j) = N j + i, in memory the numbers from 0 on, and B = 0."""

@@ -113,7 +113,7 @@ def _compiler() -> ModuleType:
     def njit(*given: Any, **options: Any) -> Any:
         return uncompiled(given[0]) if given and isinstance(given[0], FunctionType) else uncompiled
 
-    vars(module).update(njit=njit, DISTINCT={})
+    vars(module).update(njit=njit, DISTINCT={}, OPTIONS={})
     return module
 
 
