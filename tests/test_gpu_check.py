@@ -100,10 +100,8 @@ def test_commands_are_those_of_the_program():
     """Catches a command that the program does not know: each is tried as far as its launch."""
     commands = [step.command for step in check.steps(sys.executable, "compute-sanitizer", 2)]
     words = [command[command.index("run") :] for command in commands if "run" in command]
-    watched, configurations = (
-        3 * len(check.WATCHED),
-        sum(len(case.configurations) for case in check.CASES.values()),
-    )
+    watched = 3 * len(check.WATCHED)
+    configurations = sum(len(case.configurations) for case in check.CASES.values())
     first, on_cpu = 1, len(check.CASES)
     assert len(words) == first + configurations + on_cpu + watched
     assert sum("gpu" in w for w in words) == first + configurations + watched
@@ -234,10 +232,8 @@ def test_a_step_that_the_end_of_the_time_cuts_off_has_not_taken_too_long():
 def test_runs_under_sanitizers_share_the_gpu():
     """Catches sanitizers that wait for each other, and timed runs beside other work."""
     together = threading.Barrier(check.WORKERS)
-    names, found = (
-        ("memcheck cg", "memcheck amr", "racecheck cg", "racecheck amr"),
-        check.Findings(),
-    )
+    names = "memcheck cg", "memcheck amr", "racecheck cg", "racecheck amr"
+    found = check.Findings()
     every = {step.name: step for step in check.steps("python", "compute-sanitizer", 4)}
 
     def meet(command: list[str], limit_s: float) -> Any:

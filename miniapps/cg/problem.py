@@ -16,14 +16,7 @@ import numpy as np
 
 from miniapps.cg.plain import quotient, reference, sum_of_parts
 from miniapps.contract import Check, Measure, Piece
-from miniapps.parameters import (
-    Number,
-    extents,
-    integer,
-    parameter,
-    require,
-    yes_or_no,
-)
+from miniapps.parameters import Number, extents, integer, parameter, require, yes_or_no
 from miniapps.plain_hash import digest_of
 from miniapps.problem import SizedProblem
 from miniapps.quantities import Quantity
