@@ -48,7 +48,7 @@ from benchmarks.gpu.cases import (
     share_of_copy,
 )
 from benchmarks.gpu.validation import program
-from benchmarks.gpu.works import kernel_rate
+from benchmarks.gpu.works import WORKS, kernel_rate
 from miniapps.devices import backend as device
 
 TOTAL_S = 450.0  # no part begins after it; a part makes at most two runs
@@ -70,20 +70,17 @@ class Part(NamedTuple):
 
 def kernel_parts(gpu: Any, cases: dict[str, Any], simulated: bool) -> Iterator[Part]:
     """Rates of kernels by name and data type, and of CuPy expressions if not simulated."""
-    for app in ("jacobi2d", "stencil3d"):
-        for how in rates.SWEEPS:
-            for dtype in (DOUBLE, SINGLE):
-                measure = partial(rates.stencil, gpu, app, cases[app], how, dtype)
-                yield Part(("rates", app + how, dtype), measure)
-        if not simulated:
-            yield Part(("rates", app, CUPY), partial(rates.cupy_stencil, gpu, cases[app]))
+    for name, (app, _) in WORKS.items():
+        for dtype in (DOUBLE, SINGLE) if app in IN_SINGLE else (DOUBLE,):
+            measure = partial(kernel_rate, gpu, name, cases["kernels"][app], dtype)
+            yield Part(("rates", name, dtype), measure)
     for name, steps in (("pic push", 1), ("pic push, 4 steps at once", 4)):
         yield Part(("rates", name, DOUBLE), partial(rates.pic_push, *cases["pic"], steps))
-    if not simulated:
-        yield Part(("rates", "pic push", CUPY), partial(rates.cupy_push, *cases["pic"]))
-    for name, size in cases["kernels"].items():
-        for dtype in (DOUBLE, SINGLE) if name in IN_SINGLE else (DOUBLE,):
-            yield Part(("rates", name, dtype), partial(kernel_rate, gpu, name, size, dtype))
+    if simulated:
+        return
+    for app in ("jacobi2d", "stencil3d"):
+        yield Part(("rates", app, CUPY), partial(rates.cupy_stencil, gpu, cases["kernels"][app]))
+    yield Part(("rates", "pic push", CUPY), partial(rates.cupy_push, *cases["pic"]))
 
 
 def run_parts(gpu: Any, cases: dict[str, Any], simulated: bool) -> Iterator[Part]:

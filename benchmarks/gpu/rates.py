@@ -30,12 +30,6 @@ AGREES = 1e-9  # allowed error of array expressions, over the largest value
 SWEEPS_IN_STREAMS = 20
 RUN_S = 60.0  # limit of a run
 MOST_RANKS = 8  # of a run on the CPU
-# Cells with which every kernel needs several thread blocks.
-SEAMS = {2: (300, 530), 3: (140, 40, 70)}
-
-# Takes kernels, old, new and region. Returns 1 if new has the newest values, and the largest change
-# of a cell, or 0 if that is not computed.
-Sweep = Callable[[Any, Any, Any, Region], tuple[int, float]]
 
 
 class Different(RuntimeError):
@@ -69,52 +63,6 @@ def fields(gpu: Any, shape: tuple[int, ...], tile: int, dtype: str) -> tuple[Any
     field[box(with_ghosts)] = np.random.default_rng(1).random(shape[-1] + 2 * tile)
     new = gpu.to_device(field)
     return gpu.to_device(field.copy() if new is field else field), new, region
-
-
-def tiled(tile: int) -> Sweep:
-    """A sweep function that makes ``tile`` sweeps at once."""
-
-    def sweep(stencil: Any, old: Any, new: Any, region: Region) -> tuple[int, float]:
-        grow = np.ones(len(region), np.int64)
-        return stencil.sweep_tile(old, new, tile, *region, grow), 0.0
-
-    return sweep
-
-
-def with_residual(stencil: Any, old: Any, new: Any, region: Region) -> tuple[int, float]:
-    """One sweep that computes the largest change; the host waits for it."""
-    return 1, stencil.sweep_residual(old, new, *region)
-
-
-SWEEPS: dict[str, tuple[int, Sweep]] = {  # sweeps at once, and the function
-    "": (1, tiled(1)),
-    ", residual": (1, with_residual),
-    ", 2 at once": (2, tiled(2)),
-    ", 4 at once": (4, tiled(4)),
-}
-
-
-def has_cpu_bits(app: str, shape: tuple[int, ...], how: str, dtype: str) -> bool:
-    """Whether sweeps of a small part have the bits of their CPU counterpart."""
-    part = tuple(map(min, shape, SEAMS[len(shape)]))
-    tile, sweep = SWEEPS[how]
-    found = []
-    for name in ("cpu", "gpu"):
-        where = device.get(name)
-        old, new, region = fields(where, part, tile, dtype)
-        newest, change = sweep(kernels.load(app, name), old, new, region)
-        found.append((where.to_host(new if newest else old)[box(region)].tobytes(), change))
-    return found[0] == found[1]
-
-
-def stencil(gpu: Any, app: str, shape: tuple[int, ...], how: str, dtype: str) -> float:
-    """Cells times sweeps per second. Raises Different."""
-    if not has_cpu_bits(app, shape, how, dtype):
-        raise Different("not the bits of the CPU")
-    tile, sweep = SWEEPS[how]
-    old, new, region = fields(gpu, shape, tile, dtype)
-    kernel, work = kernels.load(app, "gpu"), float(np.prod(shape)) * tile
-    return rate(gpu, lambda: sweep(kernel, old, new, region), work)
 
 
 def cupy_stencil(gpu: Any, shape: tuple[int, ...]) -> float:

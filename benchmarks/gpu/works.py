@@ -1,4 +1,4 @@
-"""Rates on a GPU of the kernels of cg, transpose and amr, and of exact sums.
+"""Rates on a GPU of the kernels of stencils, cg, transpose and amr, and of exact sums.
 
 Each is first made on CPU and GPU on a small part, where all numbers that it writes must be alike.
 """
@@ -12,16 +12,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.gpu.cases import DOUBLE
-from benchmarks.gpu.rates import Different, rate
+from benchmarks.gpu.rates import Different, fields, rate
 from miniapps import kernels
 from miniapps.arrays import ghosted
 from miniapps.devices import backend as device
 from miniapps.devices.cuda.backend import Gpu
 from miniapps.kernels.amr import REACH
 from miniapps.kernels.exact_sum import accumulator
+from miniapps.kernels.halo.interface import box
 
-PART = {1: (3000,), 2: (150, 300), 3: (20, 40, 70)}  # cells with several thread blocks along axes
-SQUARE = 150  # the same of a transpose
+PARTS = {  # sizes with which every kernel of an app needs several thread blocks along each axis
+    "jacobi2d": (300, 530),
+    "stencil3d": (140, 40, 70),
+    "cg": (20, 40, 70),
+    "transpose": (150,),
+    "amr": (150, 300),
+    "exact_sum": (3000,),
+}
 PATTERN = 1_000_003  # random numbers, which repeat
 AT_ONCE = 20  # dot products that are timed together: one takes little longer than its launches
 TO = (1, 0)  # the edge of a transpose's messages
@@ -42,8 +49,7 @@ Making = Callable[[Any, Any, tuple[int, ...], str], Work]
 def kernel_rate(gpu: Any, name: str, size: tuple[int, ...], dtype: str) -> float:
     """Units of work per second of a kernel. Raises Different."""
     app, make = WORKS[name]
-    limit = (SQUARE,) if app == "transpose" else PART[len(size)]
-    part = tuple(map(min, size, limit))
+    part = tuple(map(min, size, PARTS[app]))
     on_cpu, on_gpu = (bits(make, app, where, part, dtype) for where in ("cpu", "gpu"))
     if on_cpu != on_gpu:
         raise Different("not the bits of the CPU")
@@ -67,6 +73,41 @@ def numbers(where: Any, count: int, shape: tuple[int, ...], dtype: str = DOUBLE)
     """Different arrays of random numbers on a device."""
     patterns = (np.random.default_rng(seed).random(PATTERN) for seed in range(count))
     return [where.to_device(np.resize(one.astype(dtype), shape)) for one in patterns]
+
+
+# Stencils ----------------------------------------------------------------------------------------
+
+
+def sweeps(tile: int) -> Making:
+    """What makes ``tile`` sweeps at once."""
+
+    def make(where: Any, of: Any, cells: tuple[int, ...], dtype: str) -> Work:
+        old, new, region = fields(where, cells, tile, dtype)
+        grow, newest = np.ones(len(region), np.int64), [old]
+
+        def call() -> None:
+            newest[0] = new if of.sweep_tile(old, new, tile, *region, grow) else old
+
+        def written() -> list[np.ndarray]:
+            return [where.to_host(newest[0])[box(region)]]
+
+        return Work(call, float(np.prod(cells)) * tile, written)
+
+    return make
+
+
+def measured_sweep(where: Any, of: Any, cells: tuple[int, ...], dtype: str) -> Work:
+    """A sweep that computes the largest change of a cell; the host waits for it."""
+    old, new, region = fields(where, cells, 1, dtype)
+    change = np.zeros(1)
+
+    def call() -> None:
+        change[0] = of.sweep_residual(old, new, *region)
+
+    def written() -> list[np.ndarray]:
+        return [where.to_host(new)[box(region)], change]
+
+    return Work(call, float(np.prod(cells)), written)
 
 
 # CG ----------------------------------------------------------------------------------------------
@@ -164,7 +205,15 @@ def long_dot(where: Any, of: Any, size: tuple[int, ...], dtype: str) -> Work:
     return Work(call, float(size[0] * AT_ONCE), partial(on_host, where, [words]))
 
 
+SWEEPS: dict[str, Making] = {
+    "": sweeps(1),
+    ", residual": measured_sweep,
+    ", 2 at once": sweeps(2),
+    ", 4 at once": sweeps(4),
+}
 WORKS: dict[str, tuple[str, Making]] = {
+    **{f"jacobi2d{how}": ("jacobi2d", make) for how, make in SWEEPS.items()},
+    **{f"stencil3d{how}": ("stencil3d", make) for how, make in SWEEPS.items()},
     "cg operator, 27 points": ("cg", operator(27)),
     "cg operator, 7 points": ("cg", operator(7)),
     "cg exact dot": ("cg", region_dot),
