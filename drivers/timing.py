@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter, time
+from types import GeneratorType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -180,24 +181,30 @@ class Stepper:
         self.sent: list[tuple[Place, int]] = []
 
     def set_up(self, saved: SavedState | None = None) -> Any:
-        """Begin the block's setup; returns its first request, or None if it has no setup.
+        """Begin the block's setup; returns its first request, or None if it makes none.
 
         ``saved``: what the block takes up instead.
         """
-        if saved is not None:
-            return self._begin(partial(self.block.resume, saved))
-        setup = getattr(self.block, "setup", None)
-        return None if setup is None else self._begin(setup)
+        setup = getattr(self.block, "setup", lambda: None)
+        life = self._called(setup if saved is None else partial(self.block.resume, saved))
+        return None if life is None else self._begin(life)
 
     def start(self, count: int) -> Any:
         """Begin a round of ``count`` steps; returns the block's first request."""
-        return self._begin(partial(self.block.step, count))
+        life = self._called(partial(self.block.step, count))
+        if not isinstance(life, GeneratorType):
+            raise self._placed(TypeError("step is no generator function: it has no yield"))
+        return self._begin(life)
 
-    def _begin(self, make: Callable[[], Life]) -> Any:
+    def _called(self, method: Callable[[], Life | None]) -> Life | None:
+        """The generator of a method, or None if it is a plain one, which has done its work."""
         try:
-            self.generator = make()  # of a block that is no generator function this does its work
+            return method()
         except BaseException as raised:
             raise self._placed(raised)  # noqa: B904 - as in `resume`
+
+    def _begin(self, life: Life) -> Any:
+        self.generator = life
         self._forget()
         if self.lag:
             self.begun_s = perf_counter()

@@ -270,8 +270,8 @@ class Block(Protocol):
 class BlockWithSetup(Block, Protocol):
     """A block that does something before its first step."""
 
-    def setup(self) -> Life:
-        """Prepare the first step; yields requests as `step` does. It is not timed."""
+    def setup(self) -> Life | None:
+        """Prepare the first step; may yield requests as `step` does. It is not timed."""
 
 
 class BlockWithCheckpoint(Block, Protocol):
@@ -280,7 +280,7 @@ class BlockWithCheckpoint(Block, Protocol):
     def checkpoint(self) -> Checkpoint:
         """What a checkpoint needs beside `state`; called between rounds."""
 
-    def resume(self, saved: Saved) -> Life:
+    def resume(self, saved: Saved) -> Life | None:
         """Take up the state of a checkpoint; called for every block, instead of its `setup`."""
 
 

@@ -191,13 +191,11 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
         """Nothing beside the field."""
         return Checkpoint()
 
-    def resume(self, saved: Saved) -> Generator[Any, Any, None]:
+    def resume(self, saved: Saved) -> None:
         """Take up the field; the fixed boundary around it is there already."""
         self.time = saved.step
         field, _ = self._filled(saved.cells("u", self.bounds))
         self.old, self.new = self.device.to_device(field), self.device.to_device(copied(field))
-        return
-        yield  # makes this a generator; it sends no request
 
     def measure(self) -> dict[str, Measure]:
         """Projections on the test modes, extremes and the number of cells."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from functools import partial
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
@@ -94,6 +95,24 @@ def test_blocks_that_cannot_go_on(steps: tuple[Any, ...], count: int, said: str)
     """Catches a run that hangs, or goes on with another answer, where blocks contradict."""
     with pytest.raises(RunError, match=said):
         Engine(toys(*steps)).round(4, count)
+
+
+@pytest.mark.parametrize("answer", [None, True])
+def test_a_step_without_yield_is_refused(answer: Any) -> None:
+    """Catches a step whose time would not be measured."""
+    said = r"^step is no generator function: it has no yield\nblock \(0, 0\), step 4$"
+    with pytest.raises(TypeError, match=said):
+        Engine(toys(lambda toy, count: answer)).round(4, 1)
+
+
+def test_a_setup_without_requests() -> None:
+    """Catches an engine that needs a generator where a plain method does the work."""
+    done: list[Any] = []
+    blocks = toys(exchanges)
+    for toy in blocks:
+        toy.setup = partial(done.append, toy.index)
+    Engine(blocks).setup().round(0, 1)
+    assert done == [toy.index for toy in blocks]
 
 
 @pytest.mark.parametrize(("may_end", "end"), [(True, 6), (False, 9)])

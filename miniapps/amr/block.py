@@ -134,12 +134,10 @@ class Patch(HaloUser[AmrKernels]):
         """The whole arrays of values and sums."""
         return self.device.to_host(self.values), self.device.to_host(self.sums)
 
-    def resume(self, saved: Saved) -> Requests:
+    def resume(self, saved: Saved) -> None:
         """Take up values and sums; `begins` has noted the step."""
         names = (f"{name} of {self.kind}" for name in ("values", "sums"))
         self.put(*(saved.cells(name, self.bounds) for name in names))
-        return
-        yield  # makes this a generator; it sends no request
 
     def row(self) -> tuple[float, np.ndarray]:
         """What the block contributes to the checks: a float, and (ROW,) int64.
@@ -236,11 +234,11 @@ class Background(Patch):
         norms = Measure("sum", self.ended_norms)
         return Checkpoint(totals={"ended": Measure("sum", self.ended), "ended norms": norms})
 
-    def resume(self, saved: Saved) -> Requests:
+    def resume(self, saved: Saved) -> None:
         """Take up values, sums, and what refinements have left."""
         self.ended = np.zeros_like(self.ended) + saved.total("ended")
         self.ended_norms = np.zeros(CORNERS) + saved.total("ended norms")
-        yield from super().resume(saved)
+        super().resume(saved)
 
     def measure(self) -> dict[str, Measure]:
         """Norm and row of the background, and those that refinements have left."""

@@ -78,14 +78,12 @@ class EchoBlock:
         counts = np.array([self.due() - self.messages, self.wrong])
         return Checkpoint(totals={"missing and wrong": Measure("sum", counts)})
 
-    def resume(self, saved: Saved) -> Generator[Any, Any, None]:
+    def resume(self, saved: Saved) -> None:
         """Take up the counters; the first block takes up what all blocks have missed."""
         self.time = saved.step
         self.counters = saved.cells("counters", self.bounds)
         missing, self.wrong = map(int, saved.total("missing and wrong"))
         self.messages = self.due() - missing
-        return
-        yield  # makes this a generator; it sends no request
 
     def due(self) -> int:
         """The number of messages that should have come so far."""

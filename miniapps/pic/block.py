@@ -397,7 +397,7 @@ class PicBlock(KernelUser[PicKernels]):
             },
         )
 
-    def resume(self, saved: Saved) -> Generator[Any, Any, None]:
+    def resume(self, saved: Saved) -> None:
         """Take up the particles that are in the block."""
         low, high = zip(*self.bounds, strict=True)
         ids, rows = saved.rows("particles", low, high)
@@ -408,8 +408,6 @@ class PicBlock(KernelUser[PicKernels]):
         self.time = self.came_at = saved.step
         self.removed, self.begun, self.taken = map(saved.total, ("removed", "begun", "taken"))
         self.placed, self.born = int(saved.total("placed")), int(saved.total("born"))
-        return
-        yield  # makes this a generator; it sends no request
 
     def measure(self) -> dict[str, Measure]:
         """The largest error of a position, sums of ids, removed ids, and the initial number."""

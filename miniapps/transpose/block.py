@@ -78,13 +78,11 @@ class TransposeBlock(KernelUser[TransposeKernels]):
         """What the block needs beside `state` to go on later: nothing."""
         return Checkpoint()
 
-    def resume(self, saved: Saved) -> Generator[Any, Any, None]:
+    def resume(self, saved: Saved) -> None:
         """Take up the columns of a checkpoint."""
         self.time = saved.step
         columns = (realigned(saved.cells(name, self.bounds)) for name in "ab")
         self.a, self.b = map(self.device.to_device, columns)
-        return
-        yield  # makes this a generator; it sends no request
 
     def measure(self) -> dict[str, Measure]:
         """The sums of the differences of A and B from what they must be, and how many there are."""

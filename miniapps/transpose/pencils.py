@@ -142,13 +142,11 @@ class PencilBlock(KernelUser[PencilKernels]):
         """What the block needs beside `state` to go on later: nothing."""
         return Checkpoint()
 
-    def resume(self, saved: Saved) -> Generator[Any, Any, None]:
+    def resume(self, saved: Saved) -> None:
         """Take up the field and the spectrum of a checkpoint."""
         for of, (values, bounds) in self.fields().items():
             values.real = saved.cells(f"{of}real", bounds)
             values.imag = saved.cells(f"{of}imaginary", bounds)
-        return
-        yield  # makes this a generator; it sends no request
 
     def measure(self) -> dict[str, Measure]:
         """The sums of the squares of field, spectrum, what has changed, and the field at first."""

@@ -44,11 +44,9 @@ class AdvectBlock:
         """What the block needs beside `state` to go on later: nothing."""
         return Checkpoint()
 
-    def resume(self, saved: Saved) -> Generator[Any, Any, None]:
+    def resume(self, saved: Saved) -> None:
         """Take up the state of a checkpoint, which any blocks may have written."""
         self.u = saved.cells("u", [(self.low, self.high)])
-        return
-        yield  # makes this a generator; it sends no request
 
     def measure(self) -> dict[str, Measure]:
         """The block's part of the first Fourier mode, at step 0 and now."""
