@@ -16,6 +16,7 @@ import support
 from benchmarks import common
 from benchmarks.gpu import check, validation
 from miniapps import kernels
+from miniapps.workbench.cli import spec_of
 
 GPU = {"name": "NVIDIA H200", "memory_bytes": 2**37, "driver": "580.65.06", "cuda": "13.0"}
 CLEAN = "========= ERROR SUMMARY: 0 errors\n"
@@ -125,13 +126,30 @@ def test_commands_are_those_of_the_program():
     assert "--require-gpu" in first_file and "--require-gpu" in every
 
 
+def test_cases_that_migrate_have_a_step_of_load_balancing():
+    """Catches a run that ends before its first one, and so fails on every GPU."""
+    periods = {
+        f"{name} {how}": spec_of(["run", name.split()[0], *case.words.split(), *words.split()])
+        for name, case in check.CASES.items()
+        for how, words in check.CONFIGURATIONS.items()
+        if how in case.configurations and check.MIGRATING in words
+    }
+    assert len(periods) == 8
+    short = [n for n, s in periods.items() if s.warmup + s.steps <= s.own.lb_period]
+    assert not short
+
+
 RUN = "{} --preset large --json - --device gpu --driver {}"
 FAILING = {
     "a test": ("pytest", (1, "1 failed, 56 passed in 2s"), "tests: status 1: 1 failed"),
     "no test": ("pytest", (5, "no tests ran in 0.1s"), "tests: status 5"),
     "a skip": ("pytest", (0, "56 passed, 1 skipped in 2s"), "tests: status 0"),
     "a hang": ("pytest", (None, "..."), "tests: took too long"),
-    "wrong": (RUN.format("pic", "serial"), {"valid": False}, "pic serial: is not valid"),
+    "wrong": (
+        RUN.format("pic", "serial"),
+        {"valid": False, "checks": [{"name": "a", "ok": True}, {"name": "sum of ids", "ok": False}]},
+        "pic serial: is not valid: sum of ids",
+    ),
     "other bits": (
         RUN.format("leanmd", "charm"),
         {"state_hash": "x"},
@@ -171,6 +189,16 @@ FAILING = {
         "racecheck",
         (9, "", "RACECHECK SUMMARY: 2 hazards displayed (2 errors)"),
         "racecheck pic: 2 hazards displayed",
+    ),
+    "a race in the second of two processes": (
+        "racecheck",
+        (9, f"{CLEAN}========= RACECHECK SUMMARY: 1 hazard displayed (1 error)", ""),
+        "racecheck pic: 1 hazard displayed",
+    ),
+    "a failure that a sanitizer does not see": (
+        "racecheck",
+        (5, CLEAN, "step 3 failed"),
+        "racecheck pic: status 5: step 3 failed",
     ),
     "errors under status 0": (
         "run pic --preset tiny",
@@ -380,6 +408,12 @@ def test_without_a_gpu_nothing_is_written(monkeypatch, capsys, tmp_path):
     assert check.main(Machine(), None, file) == 2
     assert len(capsys.readouterr().out.splitlines()) == 1
     assert not file.exists()
+
+
+def test_a_failure_does_not_fill_the_end_of_the_output():
+    """Catches a record, of many thousand characters, that hides which steps have failed."""
+    long = check.Done(3, "x" * 50_000, "y" * 50_000)
+    assert len(long.tail) < 1000 and len(check.how_ended(long)) < 500
 
 
 def test_commands_really_run_and_are_ended_in_time():

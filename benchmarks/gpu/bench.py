@@ -139,12 +139,13 @@ def measure(
                 raise TimeoutError("no time was left")
             found = part.measure()
         except Exception as error:
-            results["failures"][part.name] = f"{type(error).__name__}: {error}"[:500]
-            say(f"[{passed:4.0f} s] {part.name} FAILED: {results['failures'][part.name]}")
+            results["failures"][part.name] = why = f"{type(error).__name__}: {error}"[:500]
+            line = f"{part.name} FAILED: {why}"
         else:
             put(results, part.path, found)
-            say(f"[{passed:4.0f} s] {part.name}: {found}")
+            line = f"{part.name}: {found}"
         keep(results | {"kernels": compared(results)})
+        say(f"[{passed:4.0f} s] {line}")  # last: `first.py` copies results when a line comes
     return results | {"kernels": compared(results)}
 
 

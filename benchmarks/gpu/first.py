@@ -3,16 +3,18 @@
     python benchmarks/gpu_first.py              the parts in turn, as far as ten minutes suffice
     python benchmarks/gpu_first.py tests bench  these parts
     python benchmarks/gpu_first.py take         results from the folder $OUT into this tree
+    python benchmarks/gpu_first.py --seconds 200 bench    in less than ten minutes
 
 The parts are in `PARTS`. This script needs nothing but Python. Called again, it continues: what has
-passed is not repeated. If $OUT is set, results and logs are copied to that folder whenever a part
-prints a line, so nothing is lost if the machine or the time limit ends a part.
+passed is not repeated. If $OUT is set, results and the log are copied to that folder whenever a
+part prints a line, so nothing is lost if the machine or the time limit ends a part.
 
 Exit status: 0 all passed, 1 something failed or time is up, 2 there is no GPU.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import signal
@@ -32,6 +34,7 @@ from benchmarks.gpu.validation import kernel_cache  # noqa: E402 - this project 
 
 WHEELS, VENV = ROOT / ".whl", ROOT / ".venv-gpu"
 LOGS = ROOT / "build" / "gpu-first"  # where $OUT is not set
+LOG = "gpu-first.log"  # one for all parts, because some machines return few files
 RESULTS = (
     "benchmarks/gpu/validation.json",
     "benchmarks/results/gpu.json",
@@ -66,10 +69,10 @@ PARTS = {  # what no GPU has shown yet is first
     "calls": Part(("calls",)),
     "charm": Part((CHECK, "--steps", "* charm,leanmd paper pairs")),
     "sanitizers": Part((CHECK, "--steps", NOT_CHECKED_YET)),
-    "bench": Part(("bench",)),
     "tests": Part((CHECK, "--steps", "tests")),
-    "check": Part((CHECK,)),
     "ncu": Part(("ncu",), timed=False),
+    "bench": Part(("bench",)),  # behind short parts: it keeps what it has when time is up
+    "check": Part((CHECK,)),
 }
 DECISIVE = "inventory", "first"  # parts without which no other one makes sense
 OPTIONAL = {  # parts that are left out where a program is missing, and what says where it is
@@ -191,7 +194,8 @@ def run(python: str, name: str, left_s: float, out: Path | None) -> int:
     timer.start()
     folder = out or LOGS
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / f"{name}.log", "a") as log:
+    with open(folder / LOG, "a") as log:
+        print(f"gpu-first: {name}", file=log, flush=True)
         for line in process.stdout or ():
             print(line, end="", flush=True)
             print(line, end="", file=log, flush=True)
@@ -241,7 +245,9 @@ def lacking(name: str, python: str) -> str | None:
     return program if asks and not asked(python, asks).stdout.strip() else None
 
 
-def in_turn(names: list[str], out: Path | None, clock: Callable[[], float]) -> None:
+def in_turn(
+    names: list[str], out: Path | None, clock: Callable[[], float], total_s: float
+) -> None:
     """Run parts one after the other, also after one that fails.
 
     Raises Stopped if one has failed: at once if the others need it, or no time is left.
@@ -254,7 +260,7 @@ def in_turn(names: list[str], out: Path | None, clock: Callable[[], float]) -> N
         if program := lacking(name, python):
             say(f"{name} is left out: there is no {program}")
             continue
-        left_s = TOTAL_S - (clock() - begin)
+        left_s = total_s - (clock() - begin)
         if left_s <= SPARE_S:
             raise Stopped(f'time is up; to do: PARTS="{" ".join(names[number:])}"')
         status = run(python, name, left_s, out)
@@ -272,6 +278,8 @@ def in_turn(names: list[str], out: Path | None, clock: Callable[[], float]) -> N
 
 def main(words: list[str], clock: Callable[[], float] = time.monotonic) -> int:
     """Run the parts; returns the exit status."""
+    options = arguments(words)
+    words = options.parts
     unknown = [word for word in words if word not in (*PARTS, "take")]
     out = Path(os.environ["OUT"]).absolute() if os.environ.get("OUT") else None
     try:
@@ -284,11 +292,19 @@ def main(words: list[str], clock: Callable[[], float] = time.monotonic) -> int:
                 return PASSED
         elif out is not None:
             copy_results(out, ROOT, lambda source, target: not target.exists())
-        in_turn(words or list(PARTS), out, clock)
+        in_turn(words or list(PARTS), out, clock, options.seconds)
     except Stopped as stopped:
         say(str(stopped))
         return stopped.status
     return PASSED
+
+
+def arguments(words: list[str]) -> argparse.Namespace:
+    """The options, and the names of parts."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", help=f"take, or some of {', '.join(PARTS)}")
+    parser.add_argument("--seconds", type=float, default=TOTAL_S, help="when parts are ended")
+    return parser.parse_args(words)
 
 
 if __name__ == "__main__":

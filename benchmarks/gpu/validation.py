@@ -27,13 +27,20 @@ HOST = (  # code of the host that uses a GPU
     "devices/cuda/byte_arrays.py",
     "devices/cuda/driver.py",
     "devices/cuda/driver_info.py",
+    "devices/cuda/exports.py",
     "devices/cuda/memory.py",
+    "devices/cuda/moves.py",
     "devices/cuda/streams.py",
     "devices/cuda/toolkit.py",
     "kernels/halo/interface.py",
 )
 IN_NO_KERNEL = (*HOST, "devices/cpu/compiler.py")
-WALKS = "kernels/*/gpu.py", "kernels/*/gpu/*.py", "devices/cuda/primitives.py"  # kernel files
+WALKS = (  # kernel files
+    "kernels/*/gpu.py",
+    "kernels/*/gpu/*.py",
+    "devices/cuda/host_copies.py",
+    "devices/cuda/primitives.py",
+)
 PROGRAM = ("devices", "kernels", "miniapps", "drivers", "workbench", "benchmarks", "tests")
 IMPORT = re.compile(r"^from miniapps\.((?:devices|kernels)[\w.]*) import \(?\s*(\w+)", re.MULTILINE)
 
