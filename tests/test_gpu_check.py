@@ -147,8 +147,8 @@ FAILING = {
     "a hang": ("pytest", (None, "..."), "tests: took too long"),
     "wrong": (
         RUN.format("pic", "serial"),
-        {"valid": False, "checks": [{"name": "a", "ok": True}, {"name": "sum of ids", "ok": False}]},
-        "pic serial: is not valid: sum of ids",
+        {"valid": False, "checks": [{"name": "a", "ok": True}, {"name": "sum", "ok": False}]},
+        "pic serial: is not valid: sum",
     ),
     "other bits": (
         RUN.format("leanmd", "charm"),

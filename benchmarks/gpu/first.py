@@ -245,9 +245,7 @@ def lacking(name: str, python: str) -> str | None:
     return program if asks and not asked(python, asks).stdout.strip() else None
 
 
-def in_turn(
-    names: list[str], out: Path | None, clock: Callable[[], float], total_s: float
-) -> None:
+def in_turn(names: list[str], out: Path | None, clock: Callable[[], float], total_s: float) -> None:
     """Run parts one after the other, also after one that fails.
 
     Raises Stopped if one has failed: at once if the others need it, or no time is left.

@@ -3,7 +3,8 @@
     python -m benchmarks.gpu.ncu    prints a table of values per launch as CSV, for each run
 
 Launches of the first steps are skipped. The GPU's clocks are left as they are, so durations compare
-with those of `bench.py`. Counting needs a right that some machines give to root only. Exit status: 0, 1 if a profile failed, 2 if there is no ``ncu``.
+with those of `bench.py`. Counting needs a right that some machines give to root only. Exit status:
+0, 1 if a profile failed, 2 if there is no ``ncu``.
 """
 
 from __future__ import annotations
