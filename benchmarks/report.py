@@ -14,6 +14,15 @@ from benchmarks.gpu.report import NOT, PUBLISHED_MELT, number, numbers
 
 PAGE = ROOT / "docs/performance.md"
 TEMPLATE = Path(__file__).with_name("performance.md")
+ON_GPU = {  # a kernel of each app, and what it is called if its rate is not the app's
+    "jacobi2d": ("jacobi2d", ""),
+    "stencil3d": ("stencil3d", ""),
+    "pic": ("pic push", ""),
+    "leanmd": ("leanmd melt, 1 M atoms", ""),
+    "cg": ("cg operator, 27 points", "operator: "),
+    "transpose": ("transpose turn", "own part: "),
+    "amr": ("amr sweep", "sweep: "),
+}
 Numbers = dict[str, Any]  # of a part of the template, by its names: tables and single numbers
 
 
@@ -48,18 +57,7 @@ def at_a_glance(loaded: dict[str, dict[str, Any]], gpu: dict[str, Any]) -> str:
         ["leanmd", "2 cores", rate, "LAMMPS `lj/cut/opt`, lists when needed", f"{over:.2f}", ""]
     )
     rows += of_patterns(loaded)
-    for name in ("jacobi2d", "stencil3d", "pic push"):
-        entry = gpu["kernels"][name]
-        share, over = f"{entry['share_of_copy']:.2f} of a copy", f"{entry['over_cupy']:.1f}"
-        row = [gpu["device"], number(entry["per_s"], 1e9), "CuPy expressions", over, share]
-        rows.append([name.split()[0], *row])
-    atoms, published = "1.02 M", json.loads(PUBLISHED_MELT.read_text())
-    theirs = dict(zip(published["atoms"], published["rates"], strict=True))[atoms]
-    rate = gpu["kernels"]["leanmd melt, 1 M atoms"]["per_s"]
-    peer = f"LAMMPS KOKKOS, published, {published['device']}"
-    row = [gpu["device"], number(rate, 1e9), peer, f"{rate / 1e6 / theirs:.2f}", ""]
-    rows.append(["leanmd", *row])
-    rows += [[app, gpu["device"], "not measured", "", "", ""] for app in ("cg", "transpose", "amr")]
+    rows += [[app, gpu["device"], *row] for app, row in on_gpu(gpu).items()]
     columns = ["app", "on", "10^9/s", "beside", "ratio", "of the machine's limit"]
     return table(columns, rows)
 
@@ -84,6 +82,28 @@ def of_patterns(loaded: dict[str, dict[str, Any]]) -> list[list[str]]:
         [app, on, number(rate, 1.0), peer, f"{rate / beside[peer]:.2f}", f"{limit} of a triad"]
         for app, on, rate, peer, beside, limit in found
     ]
+
+
+def on_gpu(gpu: dict[str, Any]) -> dict[str, list[str]]:
+    """The ends of the rows of a GPU, by app: of a kernel, or of leanmd's melt, if measured.
+
+    The rates of cg, transpose and amr are of another unit than on a CPU, and only shares are given.
+    """
+    atoms, published = "1.02 M", json.loads(PUBLISHED_MELT.read_text())
+    theirs = dict(zip(published["atoms"], published["rates"], strict=True))[atoms]
+    rows = {}
+    for app, (name, part) in ON_GPU.items():
+        rows[app] = [NOT, "", "", ""]
+        if (entry := gpu["kernels"].get(name)) is None:
+            continue
+        rate, over, share = entry["per_s"], entry["over_cupy"], entry["share_of_copy"]
+        peer = "CuPy expressions" if over else ""
+        if app == "leanmd":
+            peer, over = f"LAMMPS KOKKOS, published, {published['device']}", rate / 1e6 / theirs
+        limit = f"{part}{share:.2f} of a copy" if share else ""
+        shown = number(over, form=".2f" if app == "leanmd" else ".1f")
+        rows[app] = ["" if part else number(rate, 1e9), peer, shown, limit]
+    return rows
 
 
 def in_short(loaded: dict[str, dict[str, Any]]) -> Numbers:

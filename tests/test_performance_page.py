@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks import report
 from benchmarks.gpu import check, section
+from benchmarks.gpu.bench import compared
 
 
 def test_the_page_has_what_the_results_say() -> None:
@@ -66,3 +67,23 @@ def test_the_section_needs_not_all_of_a_benchmark(lost, monkeypatch):
     del last[lost]
     monkeypatch.setattr(section, "loaded", lambda: (last, first, validated()))
     assert section.NOT in section.section()
+
+
+@pytest.mark.parametrize(
+    "results", [{"copy_bytes_per_s": 4e12}, {"rates": {"jacobi2d": {"float64": 2e11}}}]
+)
+def test_the_page_needs_not_all_of_a_benchmark(results, monkeypatch):
+    """Catches a benchmark whose time was up, and which then fails as its page cannot be made."""
+    begun = {"device": "A GPU", **results, "kernels": compared(results)}
+    load = report.load
+    monkeypatch.setattr(report, "load", lambda n: {"results": begun} if n == "gpu" else load(n))
+    rate = "200" if "rates" in results else report.NOT
+    assert f"| jacobi2d | A GPU | {rate} |" in report.page()
+
+
+def test_what_a_gpu_says_of_newer_apps():
+    """Catches a kernel that was measured and is said not to be, and rates of different units."""
+    rates = {"copy_bytes_per_s": 4e12, "rates": {"cg operator, 27 points": {"float64": 2e11}}}
+    rows = report.on_gpu({"kernels": compared(rates)})
+    assert rows["cg"] == ["", "", "", "operator: 0.80 of a copy"]
+    assert rows["amr"] == [report.NOT, "", "", ""]
