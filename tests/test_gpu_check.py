@@ -257,6 +257,17 @@ def test_a_step_that_the_end_of_the_time_cuts_off_has_not_taken_too_long():
         assert found.failures == {step.name: why}
 
 
+def test_after_two_hangs_no_other_run_of_the_kind_is_tried():
+    """Catches a machine's last minutes that go into runs that hang for one reason."""
+    every = {step.name: step for step in check.steps("python", "compute-sanitizer", 4)}
+    names = [f"{app} {how}" for app in ("pic", "cg", "amr") for how in ("cpu", "charm", "serial")]
+    machine, found = Machine({"driver charm": check.Done(None, "...")}), check.Findings()
+    check.check([every[name] for name in names], machine, found, lambda ended: None)
+    long = "took too long: ..."
+    assert found.failures == {"pic charm": long, "cg charm": long, "amr charm": check.HANG}
+    assert len(machine.commands) == len(names) - 1 and "amr serial" in found.done
+
+
 def test_runs_under_sanitizers_share_the_gpu():
     """Catches sanitizers that wait for each other, and timed runs beside other work."""
     together = threading.Barrier(check.WORKERS)

@@ -30,6 +30,7 @@ import subprocess
 import sys
 import sysconfig
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -47,7 +48,9 @@ from miniapps.workbench import environment
 from miniapps.workbench.run.replaced import write_text
 
 TOTAL_S = 520.0
-TESTS_S, RUN_S, SANITIZER_S = 240.0, 90.0, 60.0
+TESTS_S, RUN_S, SANITIZER_S = 150.0, 60.0, 60.0
+TEST_S = 60  # of one test: pytest ends a process whose test hangs in a call of the driver
+MOST_HANGS = 2  # steps of a kind that take too long; then no other one is tried
 FIRST_FILE = "tests/gpu/test_stencils_gpu.py"
 TAIL, WIDTH = 40, 400  # lines that are shown of a step that fails, and characters of a line
 WORKERS = 4  # processes of tests, or runs under sanitizers, on one GPU at the same time
@@ -114,6 +117,7 @@ PACKAGES = ("numba", "numba-cuda", "cupy-cuda13x", "numpy", "mpi4py", "charm4py"
 OK, FAILED, NO_GPU = 0, 1, 2
 # Failures of steps that lacked time, and of a check that was not made to its end.
 LATE = NO_TIME, CUT_OFF = "not run: no time left", "no time left to end it"
+HANG = f"not run: {MOST_HANGS} of its kind took too long"
 UNFINISHED = "it has not ended"
 FORKED = "CUDA initialized before forking"  # a failure of charm at revision b3821c8
 
@@ -166,6 +170,7 @@ class Step(NamedTuple):
     command: list[str]
     limit_s: float
     validate: Callable[[Done, Findings], str | None]
+    kind: str = ""  # its configuration or tool
     shares: bool = False  # whether others of this kind may run at the same time
 
 
@@ -178,6 +183,7 @@ def steps(python: str, sanitizer: str | None, cores: int) -> Iterator[Step]:
     What only a GPU can show of each app comes before other drivers, precisions and tools.
     """
     pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--require-gpu"]
+    pytest += ["--timeout", str(TEST_S), "--timeout-method", "thread"]
     miniapps = [python, "-m", "miniapps.workbench.cli", "run"]
     sanitized = {step.name: step for step in _sanitizer_steps(miniapps, sanitizer)}
     first = [*pytest, "--maxfail", "3", FIRST_FILE]  # all tests run later, and count
@@ -212,7 +218,7 @@ def _large_runs(miniapps: list[str], cores: int) -> Iterator[Step]:
             runs[configuration] = ["--device", "gpu", *CONFIGURATIONS[configuration].split()]
         for how, more in runs.items():
             validate = partial(validate_run, name=name, how=how)
-            yield Step(f"{name} {how}", [*full, *more], RUN_S, validate)
+            yield Step(f"{name} {how}", [*full, *more], RUN_S, validate, how)
 
 
 def _sanitizer_steps(miniapps: list[str], sanitizer: str | None) -> Iterator[Step]:
@@ -224,7 +230,7 @@ def _sanitizer_steps(miniapps: list[str], sanitizer: str | None) -> Iterator[Ste
             small = [*miniapps, name.split()[0], "--preset", SMALL, *words.split()]
             command = [*watch, *small, "--device", "gpu"]
             validate = partial(validate_small, name=f"{tool} {name}", there=bool(sanitizer))
-            yield Step(f"{tool} {name}", command, SANITIZER_S, validate, shares=True)
+            yield Step(f"{tool} {name}", command, SANITIZER_S, validate, tool, shares=True)
 
 
 def validate_small(done: Done, findings: Findings, name: str, there: bool) -> str | None:
@@ -309,8 +315,12 @@ def check(
 
     ``keep`` is called with False after each step, and with True at the end.
     """
-    begin = clock()
-    for batch in batches([step for step in todo if step.name not in findings.done]):
+    begin, hangs = clock(), Counter[str]()
+    for group in batches([step for step in todo if step.name not in findings.done]):
+        batch = [step for step in group if hangs[step.kind] < MOST_HANGS]
+        findings.failures |= {step.name: HANG for step in group if step not in batch}
+        if not batch:
+            continue
         left = total_s - (clock() - begin)
         if left > 0:
             say(f"[{clock() - begin:4.0f} s] {', '.join(step.name for step in batch)} ...")
@@ -318,6 +328,8 @@ def check(
             wrong = step.validate(done, findings) if left > 0 else NO_TIME
             if done.status is None and 0 < left < step.limit_s:
                 wrong = CUT_OFF
+            elif done.status is None and left > 0 and step.kind:
+                hangs[step.kind] += 1
             if wrong:
                 findings.failures[step.name] = wrong
                 say(f"{done.tail}\n[{clock() - begin:4.0f} s] {step.name} FAILED: {wrong}")
