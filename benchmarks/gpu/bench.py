@@ -86,17 +86,17 @@ def kernel_parts(gpu: Any, cases: dict[str, Any], simulated: bool) -> Iterator[P
 def run_parts(gpu: Any, cases: dict[str, Any], simulated: bool) -> Iterator[Part]:
     """Whole runs, and the overlap in them."""
     steps = cases["steps"]
-    for name, lattice in zip(MELTS, cases["melts"], strict=True):
-        for dtype in (DOUBLE, SINGLE) if BARS[name].single else (DOUBLE,):
-            yield Part(("rates", name, dtype), partial(rates.leanmd_melt, lattice, steps, dtype))
-    if not simulated:
-        yield Part(("rates", MELTS[0], CUPY), partial(rates.cupy_forces, gpu, cases["melts"][0]))
     for configuration, more in CONFIGURATIONS.items():
         measure = partial(rates.jacobi2d_blocks, cases["blocks"], steps, more)
         yield Part(("blocks", configuration), measure)
     for configuration, more in PIC_CONFIGURATIONS.items():
         measure = partial(rates.pic_blocks, *cases["pic_blocks"], steps, more)
         yield Part(("blocks", configuration), measure)
+    for name, lattice in zip(MELTS, cases["melts"], strict=True):
+        for dtype in (DOUBLE, SINGLE) if BARS[name].single else (DOUBLE,):
+            yield Part(("rates", name, dtype), partial(rates.leanmd_melt, lattice, steps, dtype))
+    if not simulated:
+        yield Part(("rates", MELTS[0], CUPY), partial(rates.cupy_forces, gpu, cases["melts"][0]))
     yield Part(("copies",), partial(rates.hidden_copies, cases["blocks"]))
     for size in cases["streams"]:
         yield Part(("streams", in_words(size), str(STREAMS)), partial(rates.streams, size, STREAMS))

@@ -67,7 +67,7 @@ PARTS = {  # what no GPU has shown yet is first
     "inventory": Part(("inventory",), needs_gpu=False, timed=False),
     "first": Part((CHECK, "--steps", "first")),
     "calls": Part(("calls",)),
-    "charm": Part((CHECK, "--steps", "* charm,leanmd paper pairs")),
+    "charm": Part((CHECK, "--steps", "* charm,* staged,leanmd paper pairs")),
     "sanitizers": Part((CHECK, "--steps", NOT_CHECKED_YET)),
     "tests": Part((CHECK, "--steps", "tests")),
     "ncu": Part(("ncu",), timed=False),
