@@ -124,9 +124,10 @@ def test_commands_are_those_of_the_program():
     assert done.stdout.count("+p2") == len(apps) + 2
     watch = ["env", "MINIAPPS_NO_POOL=1", "compute-sanitizer"]
     assert [c[:3] for c in commands if "--tool" in c] == [watch] * watched
-    first_file, every = [c for c in commands if "pytest" in c]
+    first_file, every, launched = tests = [c for c in commands if "pytest" in c]
     assert (support.ROOT / first_file[-1]).is_file() and every[-1] == "tests/gpu"
-    assert "--require-gpu" in first_file and "--require-gpu" in every
+    assert (support.ROOT / launched[-1]).is_file() and every[-2] == launched[-1]
+    assert all("--require-gpu" in command for command in tests)
 
 
 def test_cases_that_migrate_have_a_step_of_load_balancing():

@@ -279,7 +279,8 @@ def test_parts_are_steps_of_the_check():
         for name, part in script.PARTS.items()
         if "--steps" in part.words
     }
-    assert selected["first"] == ["first tests", "first run"] and selected["tests"] == ["tests"]
+    assert selected["first"] == ["first tests", "first run"]
+    assert selected["tests"] == ["tests", "launched tests"]
     usual = [name for name, case in check.CASES.items() if "charm" in case.configurations]
     runs = {f"{app} {how}" for app in usual for how in ("cpu", "charm")}
     runs |= {"jacobi2d staged", "leanmd paper cpu", "leanmd paper pairs"}

@@ -52,7 +52,7 @@ TESTS_S, RUN_S, SANITIZER_S = 150.0, 60.0, 60.0
 TEST_S = 60  # of one test: pytest ends a process whose test hangs in a call of the driver
 MOST_FAILED = "12"  # tests: more would take too long if they hang
 MOST_HANGS = 2  # steps of a kind that take too long; then no other one is tried
-FIRST_FILE = "tests/gpu/test_stencils_gpu.py"
+FIRST_FILE, LAUNCHED = "tests/gpu/test_stencils_gpu.py", "tests/gpu/test_drivers_gpu.py"
 TAIL, WIDTH = 40, 400  # lines that are shown of a step that fails, and characters of a line
 WORKERS = 4  # processes of tests, or runs under sanitizers, on one GPU at the same time
 SMALL = "tiny"
@@ -194,8 +194,13 @@ def steps(python: str, sanitizer: str | None, cores: int) -> Iterator[Step]:
     small = [*miniapps, name, "--preset", SMALL, *WATCHED[name].split(), "--device", "gpu"]
     yield Step("first run", [*small, "--json", "-"], RUN_S, lambda done, _: wrong_with(done, "gpu"))
     yield sanitized.pop(f"memcheck {name}")
-    every = [*pytest, "--maxfail", MOST_FAILED, *in_parallel(cores), "tests/gpu"]
-    yield Step("tests", every, TESTS_S, validate_tests)
+    pytest += ["--maxfail", MOST_FAILED, *in_parallel(cores)]
+    yield Step("tests", [*pytest, "--ignore", LAUNCHED, "tests/gpu"], TESTS_S, validate_tests)
+    # Apart, because runs that hang would end the others. Only the others are counted.
+    launched = [*pytest, LAUNCHED]
+    yield Step(
+        "launched tests", launched, TESTS_S, lambda done, _: validate_tests(done, Findings())
+    )
     left = {step.name: step for step in _large_runs(miniapps, cores)} | sanitized
     for app in [name for name, case in CASES.items() if {*USUAL} <= {*case.configurations}]:
         for early in (f"{app} cpu", f"{app} serial", f"memcheck {app}", f"racecheck {app}"):

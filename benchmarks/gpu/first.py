@@ -69,7 +69,7 @@ PARTS = {  # what no GPU has shown yet is first
     "calls": Part(("calls",)),
     "charm": Part((CHECK, "--steps", "* charm,* staged,leanmd paper pairs")),
     "sanitizers": Part((CHECK, "--steps", NOT_CHECKED_YET)),
-    "tests": Part((CHECK, "--steps", "tests")),
+    "tests": Part((CHECK, "--steps", "tests,launched")),
     "ncu": Part(("ncu",), timed=False),
     "bench": Part(("bench",)),  # behind short parts: it keeps what it has when time is up
     "check": Part((CHECK,)),
