@@ -308,6 +308,21 @@ def test_nothing_is_left_to_do() -> None:
         assert not solved.failed
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("size", "steps", "kind"),
+    [
+        ((20, 20, 20), 1300, {"operator": 7, "solution": "noise"}),
+        ((16, 16, 16), 900, {"operator": 7, "solution": "noise", "preconditioner": "sgs"}),
+        ((64, 64, 64), 250, {"solution": "ones", "pipelined": True}),
+    ],
+)
+def test_long_after_the_solution(size: tuple[int, ...], steps: int, kind: dict[str, Any]) -> None:
+    """Catches iterations with subnormal products, or with a w that is no longer A r."""
+    solved = support.solve("cg", problem_of(size=size, **kind), (1, 1, 1), steps)
+    assert not solved.failed
+
+
 # Runs --------------------------------------------------------------------------------------------
 
 
@@ -499,7 +514,7 @@ def test_a_large_problem_is_validated_too(monkeypatch: pytest.MonkeyPatch) -> No
     [
         ("--size 4x4", "--size 4x4: must name 3 axes"),
         ("--size 4x0x4", "--size 4x0x4: must be 1 or more along each axis"),
-        ("--operator 9", "--operator 9: one of (27, 7)"),
+        ("--operator 9", "--operator 9: must be 27 or 7"),
         ("--pipelined --preconditioner sgs", "--pipelined yes: only with --preconditioner none"),
         ("--tolerance -1", "--tolerance"),
     ],

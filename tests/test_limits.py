@@ -20,7 +20,6 @@ import miniapps
 from miniapps import apps, audit, grid, grid_audit, plain_hash
 from miniapps.amr import problem as amr
 from miniapps.audit import AuditPlan, BaseAudit
-from miniapps.cg import plain as cg_plain
 from miniapps.cg import problem as cg
 from miniapps.communication import parts, session, timing
 from miniapps.jacobi2d.problem import JacobiProblem
@@ -94,8 +93,12 @@ CODE: dict[str, Any] = {
         cg.ALONG
     ),
     "cg: departure from symmetry": cg.DEPARTURE,
-    "cg: square of the residual at which a pipelined run stays where it is, over that of b": (
-        cg_plain.NOTHING_LEFT
+    "cg: square of the residual from which on x stays as it is, over that of b": cg.UNDERFLOW,
+    "cg: residual of a pipelined run from which on x stays, in units of the last place of b": (
+        cg.UNITS_OF_B
+    ),
+    "cg: the same, in units of the last place of A x' times the root of the condition number": (
+        cg.UNITS_OF_AX
     ),
     "transpose: elements of the reference": transpose.REFERENCE_ELEMENTS,
     "transpose: points of the reference, times steps": transpose.REFERENCE_POINTS,

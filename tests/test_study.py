@@ -333,7 +333,7 @@ def test_every_app_grows_and_shrinks(app):
         ("lb amr --vary depth=1", "--vary depth=1: must be OPTION=VALUE"),
         ("lb amr --vary level=one", "--vary level=one: must be an integer"),
         ("lb amr --vary level=1+level=2", "--vary level=1+level=2: gives level twice"),
-        ("lb amr --vary level=1,level=9", "--level 9: 0 to 8"),
+        ("lb amr --vary level=1,level=9", "--level 9: must be 0 to 8"),
         ("lb amr --vary level=1,level=1", "--vary level=1,level=1: must give each"),
         (
             f"lb amr {'--vary level=1,level=2 ' * 10}",

@@ -21,7 +21,7 @@ from miniapps.drivers.engine import Engine
 from miniapps.drivers.sim import SimOptions
 from miniapps.drivers.sim import driver as sim
 from miniapps.parameters import InputError
-from miniapps.transpose import plain
+from miniapps.transpose import pencils, plain
 from miniapps.transpose.problem import TransposeProblem
 
 TRANSPOSE, PENCILS = (kernels.load(name, "cpu") for name in ("transpose", "pencils"))
@@ -166,6 +166,17 @@ def test_sums_of_an_audit() -> None:
         halves = [((0, 2), (0, 5), (0, 7)), ((2, 6), (0, 5), (0, 7))]
         found = sum(plain.sum_of(wave, at, size, values[slice(*at[0])]) for at in halves)
         assert abs(found - right[wave]) < 1e-12
+
+
+@pytest.mark.parametrize("axis", [0, 2])
+def test_sums_over_many_points(axis: int) -> None:
+    """Catches sums of checks and audits whose rounding errors grow with the length of a line."""
+    length = 1 << 20
+    shape = tuple(length if n == axis else 1 for n in range(3))
+    values = np.full(shape, 0.1 + 0.1j)
+    assert abs(pencils.square(values) / (2 * length * 0.1**2) - 1) < 4e-15
+    found = plain.sum_of((0, 0, 0), tuple((0, n) for n in shape), shape, values)
+    assert abs(found / (length * (0.1 + 0.1j)) - 1) < 4e-15
 
 
 @BOTH

@@ -108,12 +108,14 @@ class AmrProblem(SizedProblem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(len(self.refinement) == 2, "--refinement", self.refinement, "two axes")
+        require(len(self.refinement) == 2, "--refinement", self.refinement, "must name 2 axes")
         least = 2 * REACH + 1
-        require(min(self.size) >= least, "--size", self.size, f"{least} or more along each axis")
+        require(
+            min(self.size) >= least, "--size", self.size, f"must be {least} or more along each axis"
+        )
         fits = all(1 <= n < m for n, m in zip(self.refinement, self.size, strict=True))
-        require(fits, "--refinement", self.refinement, "1 or more, and less than the background's")
-        allowed = f"0 to {MOST_LEVELS}"
+        require(fits, "--refinement", self.refinement, "must be 1 or more, and less than --size")
+        allowed = f"must be 0 to {MOST_LEVELS}"
         require(0 <= self.level <= MOST_LEVELS, "--level", self.level, allowed)
         wide = min(self.fine_shape) >= least
         require(wide, "--refinement", self.refinement, f"must have {least} points along each axis")

@@ -133,8 +133,12 @@ class CgBlock(HaloUser[CgKernels]):
             yield from self.precondition(r, phase)
             products = self.summed(self.kernels.dot, r, self.z)
         found = yield from self.totals([*squares, *products])
-        self.rz = found[-1]
+        self.rz = self.unless_nothing(found[-1])
         self.test_tolerance(found[0])
+
+    def unless_nothing(self, square: float) -> float:
+        """The square of a residual; 0 if it is so small that x stays as it is from then on."""
+        return square if square > self.problem.nothing_left(self.b_squared) else 0.0
 
     def test_tolerance(self, rr: float) -> None:
         """See whether the residual, whose square is given, meets the tolerance."""
@@ -261,7 +265,9 @@ class CgBlock(HaloUser[CgKernels]):
     def _exact_square(self) -> np.ndarray:
         """The square of the residual, as `plain.parts_of_dot` finds it."""
         r = self.device.to_host(self.vectors["r"])[box(self.own)]
-        return np.array(sum(plain.parts_of_dot(plane, plane) for plane in r))
+        first = self.bounds[0][0]
+        parts = (r[low - first : high - first] for (low, high), *_ in slabs(self.bounds))
+        return np.array(sum(plain.parts_of_dot(part, part) for part in parts))
 
     def _ghosts(self) -> np.ndarray:
         """A hash of all ghosts of x less one of the points that neighbours have as theirs: (1,).

@@ -60,7 +60,7 @@ class PipelinedBlock(CgBlock):
         yield from self.go_on()
         rr, wr = yield total
         self.test_tolerance(rr)
-        left = rr if rr > plain.NOTHING_LEFT * self.b_squared else 0.0
+        left = self.unless_nothing(rr)
         self.beta = plain.quotient(left, self.rz)
         curvature = wr - self.beta * plain.quotient(left, self.alpha)  # p A p
         self.note_curvature(curvature, left)

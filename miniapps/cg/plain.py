@@ -17,7 +17,6 @@ from miniapps.plain_hash import GOLDEN, mixed
 
 Vector = np.ndarray
 LEAST, BINS = -2300, 4500  # powers of two of parts of products, and how many there are
-NOTHING_LEFT = 2.0**-92  # of the square of b: a residual of 64 units of the last place
 
 
 def solution(problem: Any, bounds: Bounds) -> Vector:
@@ -153,7 +152,7 @@ def reference(problem: Any, steps: int) -> Vector:
 def _solved(problem: Any, b: Vector, steps: int) -> Vector:
     """Conjugate gradients (Saad 2003, Iterative Methods, algorithm 9.1)."""
     x, r, p, before = np.zeros_like(b), b, np.zeros_like(b), 0.0
-    z = preconditioned(problem, r)
+    z, least = preconditioned(problem, r), problem.nothing_left(exact_dot(b, b))
     now = exact_dot(r, z)
     for _ in range(steps):
         p = z + quotient(now, before) * p
@@ -162,6 +161,7 @@ def _solved(problem: Any, b: Vector, steps: int) -> Vector:
         x, r = x + alpha * p, r - alpha * q
         z = preconditioned(problem, r)
         before, now = now, exact_dot(r, z)
+        now = now if now > least else 0.0
     return x
 
 
@@ -170,7 +170,7 @@ def _pipelined(problem: Any, b: Vector, steps: int) -> Vector:
     x = p = s = z = np.zeros_like(b)
     r, w = b, applied(problem.operator, np.pad(b, 1))
     before = alpha = 0.0
-    least = NOTHING_LEFT * exact_dot(b, b)
+    least = problem.nothing_left(exact_dot(b, b))
     for _ in range(steps):
         now, product = exact_dot(r, r), exact_dot(w, r)
         now = now if now > least else 0.0

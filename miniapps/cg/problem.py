@@ -32,6 +32,9 @@ EPS = float(np.finfo(float).eps)
 AT_ONCE, PER_ITERATION, ENERGY_LEFT = 3.0, 0.1, 100.0
 ALONG = 30.0  # of the residual along the last direction, besides one per iteration
 DEPARTURE = 1.0  # from symmetry, in HPCG's unit
+# Nothing is left: of the square of b, before numbers are subnormal; if pipelined, when the residual
+# is some units of the last place of b, or of the rounding errors that are not avoidable in A x.
+UNDERFLOW, UNITS_OF_B, UNITS_OF_AX = 2.0**-900, 64.0, 3.0
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ class CgProblem(SizedProblem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.operator in OPERATORS, "--operator", self.operator, f"one of {OPERATORS}")
+        require(self.operator in OPERATORS, "--operator", self.operator, "must be 27 or 7")
         alone = not self.pipelined or self.preconditioner == "none"
         require(alone, "--pipelined", self.pipelined, "only with --preconditioner none")
 
@@ -114,6 +117,18 @@ class CgProblem(SizedProblem):
         """Four vectors; one more with a preconditioner, three if pipelined."""
         more = 3 * self.pipelined + (self.preconditioner != "none")
         return 8.0 * (4 + more) * self.points
+
+    def nothing_left(self, b_squared: float) -> float:
+        """The square of the residual from which on x stays as it is.
+
+        In a pipelined run w is no longer A r when the residual has come to its rounding errors, of
+        the size of those of A x' times the root of the condition number: p A p may be negative.
+        """
+        if not self.pipelined:
+            return UNDERFLOW * b_squared
+        solution = self.points * (1 if self.solution == "ones" else 1 / 3)  # its square
+        of_ax = (UNITS_OF_AX * 2 * self.operator) ** 2 * solution * condition(self)
+        return EPS**2 * max(UNITS_OF_B**2 * b_squared, of_ax)
 
     def may_finish(self, step: int) -> bool:
         """Any iteration may meet the tolerance."""
@@ -218,7 +233,8 @@ def validate(
     ]
     if not problem.pipelined:
         square, before = float(measures["rr"].value), float(measures["rz before"].value)
-        along = quotient(norms.along**2, max(before, norms.p * math.sqrt(square)))
+        size = max(before, norms.p * math.sqrt(square))
+        along = quotient(norms.along**2, size) if before else 0.0  # without a last step
         checks.append(Check("residual along the direction", along, EPS * (ALONG + steps)))
     if measures["has met"].value:
         limit = problem.tolerance + rounding

@@ -14,6 +14,8 @@ from miniapps.contract import Piece
 from miniapps.decomposition import Bounds
 from miniapps.plain_hash import GOLDEN, mixed
 
+LEAST_HALF = 128  # terms of a sum that are added one after the other
+
 
 def matrices(problem: Any, steps: int) -> list[Piece]:
     """A and B after some steps, by making them; ``[j, i]`` is row i of column j."""
@@ -57,5 +59,14 @@ def sum_of(wave: Sequence[int], bounds: Bounds, size: Sequence[int], values: np.
     """The part of the points in a box in one number of the spectrum, by its definition."""
     for k, (low, high), n in zip(reversed(wave), reversed(bounds), reversed(size), strict=True):
         angles = np.arange(low, high) * k % n  # exact, so that large ones lose no digits
-        values = values @ np.exp(-2j * np.pi * angles / n)
+        values = product(values, np.exp(-2j * np.pi * angles / n))
     return complex(values)
+
+
+def product(values: np.ndarray, factors: np.ndarray) -> Any:
+    """A sum of products along the last axis, by halves: rounding errors hardly grow with length."""
+    half = len(factors) // 2
+    if half < LEAST_HALF:
+        return values @ factors
+    low, high = product(values[..., :half], factors[:half]), values[..., half:]
+    return low + product(high, factors[half:])

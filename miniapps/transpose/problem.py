@@ -122,7 +122,8 @@ class TransposeProblem(BaseProblem):
         """Raise InputError if B would not be exact: its integers must be below 2^53."""
         if not self.fft:
             largest = float(self.points) * steps + steps * (steps - 1) / 2
-            require(largest < 2**53, "--steps", steps, "elements would not be exact in float64")
+            allowed = "elements would not be exact in float64"
+            require(largest < 2**53, "--steps with --warmup", steps, allowed)
 
     def weak(self, pes: int) -> Self:
         """As many elements or points per PE."""
