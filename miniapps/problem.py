@@ -6,7 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
-from miniapps.contract import Measure
+import numpy as np
+
+from miniapps.contract import Check, Measure
 from miniapps.decomposition import STRIDED, Layout, least_surface
 from miniapps.parameters import require, require_allowed
 from miniapps.quantities import Overlay, Quantity
@@ -216,3 +218,9 @@ def grown(shape: tuple[int, ...], factor: int) -> tuple[int, ...]:
     """A grid ``factor`` times as large, stretched along all axes as evenly as possible, x first."""
     stretch = least_surface((1 << 40,) * len(shape), factor)
     return tuple(n * s for n, s in zip(shape, stretch, strict=True))
+
+
+def steps_made(steps: int, measures: Mapping[str, Measure]) -> Check:
+    """Check that each block counts as many steps as the run: its other measures are of so many."""
+    off = np.abs(measures["steps made"].value - steps).max()
+    return Check("steps that blocks count otherwise", float(off), 0)

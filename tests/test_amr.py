@@ -381,6 +381,12 @@ def test_each_check_finds_a_wrong_program(fault: str) -> None:
         assert WRONG[fault] in support.solve("amr", problem, (2, 2), 8).failed
 
 
+def test_blocks_that_count_other_steps() -> None:
+    """Catches a background that is right for fewer steps than the run has made."""
+    solved = support.solve("amr", problem_of(), (2, 2), 8, validated_steps=9)
+    assert "steps that blocks count otherwise" in solved.failed
+
+
 AUDITED = {
     "amr: no halo": "audit: points that differ",
     "amr: not interpolated": "audit: points that differ",

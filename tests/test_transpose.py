@@ -243,6 +243,7 @@ WRONG = {
     "transpose: starts transposed": "differs from reference",
     "transpose: last bit off": "differs from reference",
     "results: block that is not counted": "missing elements",
+    "transpose: step left out": "steps that blocks count otherwise",
     "transpose: nothing transformed": "Parseval",
     "transpose: not normalised": "round trip",
     "transpose: by another library": "differs from reference",

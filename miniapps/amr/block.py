@@ -18,7 +18,18 @@ from miniapps.amr import plain
 from miniapps.amr.layout import BACKGROUND, CORNERS, FACES, AmrLayout, refinement
 from miniapps.amr.problem import HASH, POINTS, ROW, WRONG, AmrProblem
 from miniapps.arrays import ghosted
-from miniapps.contract import Checkpoint, Collect, Edge, Index, Measure, Peer, Piece, Post, Saved
+from miniapps.contract import (
+    JOIN,
+    Checkpoint,
+    Collect,
+    Edge,
+    Index,
+    Measure,
+    Peer,
+    Piece,
+    Post,
+    Saved,
+)
 from miniapps.decomposition import Bounds
 from miniapps.devices.backend import Array, Device
 from miniapps.grid import noise, slabs
@@ -246,6 +257,7 @@ class Background(Patch):
         return {
             "norms": Measure("sum", np.array([norm, *self.ended_norms])),
             "grids": Measure("sum", np.vstack([row, self.ended])),
+            "steps made": Measure(JOIN, np.array([self.time])),
         }
 
     def origin(self) -> int:
@@ -323,7 +335,11 @@ class Refinement(Patch):
         """Its norm and row, at the place of its corner."""
         norms, rows = np.zeros(1 + CORNERS), np.zeros((1 + CORNERS, ROW), np.int64)
         norms[1 + self.corner], rows[1 + self.corner] = self.row()
-        return {"norms": Measure("sum", norms), "grids": Measure("sum", rows)}
+        return {
+            "norms": Measure("sum", norms),
+            "grids": Measure("sum", rows),
+            "steps made": Measure(JOIN, np.array([self.time])),
+        }
 
     def origin(self) -> int:
         """The background's lowest point under it, as it was when the refinement began."""

@@ -33,7 +33,7 @@ from miniapps.grid import DTYPES
 from miniapps.kernels.amr import REACH
 from miniapps.parameters import extents, integer, parameter, require
 from miniapps.plain_hash import digest_of
-from miniapps.problem import SizedProblem, Variant, grown, halved
+from miniapps.problem import SizedProblem, Variant, grown, halved, steps_made
 from miniapps.quantities import Overlay, Quantity
 
 INITIALS = ("linear", "noise")
@@ -322,6 +322,7 @@ def validate(
     checks = [
         Check("missing points", float(missing), 0),
         Check("points that are wrong", float(rows[:, WRONG].sum()), 0),
+        steps_made(steps, measures),
     ]
     if problem.initial == "linear":
         sweeps = [steps, *problem.sweeps_of(steps)]

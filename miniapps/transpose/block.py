@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from miniapps.arrays import aligned_zeros, realigned
-from miniapps.contract import Checkpoint, Collect, Index, Measure, Piece, Post, Saved
+from miniapps.contract import JOIN, Checkpoint, Collect, Index, Measure, Piece, Post, Saved
 from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
 from miniapps.kernel_user import KernelUser
@@ -85,13 +85,17 @@ class TransposeBlock(KernelUser[TransposeKernels]):
         self.a, self.b = map(self.device.to_device, columns)
 
     def measure(self) -> dict[str, Measure]:
-        """The sums of the differences of A and B from what they must be, and how many there are."""
+        """The sums of the differences of A and B from what they must be after the steps made."""
         a, b = self.device.to_host(self.a), self.device.to_host(self.b)
         columns = max(1, SLAB_ELEMENTS // self.order)
         slabs = range(self.low, self.high, columns)
         found = sum(self._differences(a, b, first, first + columns) for first in slabs)
         elements = (self.high - self.low) * self.order
-        return {"differences": Measure("sum", found), "elements": Measure("sum", elements)}
+        return {
+            "differences": Measure("sum", found),
+            "elements": Measure("sum", elements),
+            "steps made": Measure(JOIN, np.array([self.time])),
+        }
 
     def _differences(self, a: np.ndarray, b: np.ndarray, first: int, end: int) -> np.ndarray:
         """Those of some columns, from ``first`` on: (2,)."""

@@ -112,6 +112,12 @@ def skipped_step(right: Any) -> Any:
 
 
 @fault(f"{BLOCK}.step")
+def step_left_out(right: Any) -> Any:
+    """The blocks make one step less, and count so."""
+    return skipping(right, lambda made: made == 2)
+
+
+@fault(f"{BLOCK}.step")
 def nan(right: Any) -> Any:
     """One element of B becomes NaN."""
 

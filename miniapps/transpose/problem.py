@@ -19,7 +19,7 @@ from miniapps.contract import Check, Measure, Piece
 from miniapps.decomposition import Layout
 from miniapps.parameters import extents, parameter, require, yes_or_no
 from miniapps.plain_hash import digest_of
-from miniapps.problem import BaseProblem, grown, halved
+from miniapps.problem import BaseProblem, grown, halved, steps_made
 from miniapps.quantities import Quantity
 from miniapps.transpose import plain
 
@@ -161,19 +161,21 @@ def validate(
     if problem.fft:
         checks, few = _of_transforms(problem, steps, measures), REFERENCE_POINTS / steps
     else:
-        checks, few = _of_matrices(problem, measures), REFERENCE_ELEMENTS
+        checks, few = _of_matrices(problem, steps, measures), REFERENCE_ELEMENTS
     if problem.points <= few:
         right = digest_of(reference(problem, steps))
         checks.append(Check("differs from reference", float(right != state_hash), 0))
     return checks
 
 
-def _of_matrices(problem: TransposeProblem, measures: dict[str, Measure]) -> list[Check]:
+def _of_matrices(
+    problem: TransposeProblem, steps: int, measures: dict[str, Measure]
+) -> list[Check]:
     """The checks of A and B; of a block that is not counted no difference is known."""
     off_a, off_b = measures["differences"].value.tolist()
     missing = abs(measures["elements"].value - problem.points)
     checks = [Check("differences of A", off_a, 0), Check("differences of B", off_b, 0)]
-    return [*checks, Check("missing elements", missing, 0)]
+    return [*checks, Check("missing elements", missing, 0), steps_made(steps, measures)]
 
 
 def _of_transforms(
