@@ -381,6 +381,25 @@ def test_each_check_finds_a_wrong_program(fault: str) -> None:
         assert WRONG[fault] in support.solve("amr", problem, (2, 2), 8).failed
 
 
+@pytest.mark.parametrize("initial", ["linear", "noise"])
+@pytest.mark.parametrize("name", ["values", "sums"])
+def test_each_wrong_number_is_counted(initial: str, name: str, tmp_path: Path) -> None:
+    """Catches a check that looks at values only, or at sums only."""
+    blocks = []
+
+    def noting(*given: Any) -> Any:
+        blocks.append(apps.load("amr").Block(*given))
+        return blocks[-1]
+
+    final_state(noting, problem_of(initial=initial), [Leg((1, 1), "cpu", 1)], tmp_path / "c.h5")
+    assert len({one.kind for one in blocks}) > 1
+    for one in blocks:
+        numbers, (low, _, left, _) = getattr(one, name), one.own
+        for wrong, at in enumerate([(low, left), (low + 3, left + 4)], 1):
+            numbers[at] += 1
+            assert one.row()[1][block.WRONG] == wrong
+
+
 def test_blocks_that_count_other_steps() -> None:
     """Catches a background that is right for fewer steps than the run has made."""
     solved = support.solve("amr", problem_of(), (2, 2), 8, validated_steps=9)

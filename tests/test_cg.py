@@ -20,6 +20,7 @@ from miniapps.cg import plain
 from miniapps.cg.block import groups
 from miniapps.cg.problem import CgProblem, condition, extreme_eigenvalues
 from miniapps.contract import Measure
+from miniapps.drivers.engine import Engine
 from miniapps.drivers.sim import SimOptions
 from miniapps.drivers.sim import driver as sim
 from miniapps.kernels.cg import cpu
@@ -548,6 +549,30 @@ def test_results_are_relative() -> None:
     assert found == {"relative_residual": 0.5, "relative_error": 2.0}
     (line,) = CgProblem.lines(found)
     assert line == "norm of b - A x over that of b: 0.5; of x - x' over x': 2"
+
+
+@pytest.mark.parametrize("grid", [(1, 1, 1), (2, 3, 1)])
+def test_norms_at_the_end(grid: tuple[int, ...]) -> None:
+    """Catches norms of the checks that are those of another vector."""
+    problem = problem_of(solution="noise")
+    blocks = support.blocks_of("cg", problem, grid)
+    engine = Engine(blocks).setup()
+    for step in range(2):
+        engine.round(step, 1)
+    vectors = {name: np.empty(problem.size) for name in "xrp"}
+    for block, (name, vector) in itertools.product(blocks, vectors.items()):
+        vector[tuple(slice(*ends) for ends in block.bounds)] = block.vectors[name][box(block.own)]
+    whole = tuple((-1, n + 1) for n in problem.size)
+    right, x, inner = plain.solution(problem, whole), np.pad(vectors["x"], 1), (slice(1, -1),) * 3
+    b, e = plain.applied(27, right), (right - x)[inner]
+    rest, r, p = b - plain.applied(27, x), vectors["r"], vectors["p"]
+    pairs = [(b, b), (right[inner],) * 2, (rest, rest), (rest - r, rest - r), (e, e)]
+    pairs += [(e, plain.applied(27, np.pad(e, 1))), (right[inner], b), (p, p), (r, p)]
+    found = sum(block.measure()["squares"].value for block in blocks)
+    sizes = [np.linalg.norm(one) * np.linalg.norm(other) for one, other in pairs]
+    off = [abs(square - np.vdot(*pair)) for square, pair in zip(found, pairs, strict=True)]
+    assert (np.array(off) <= 1e-12 * np.maximum(sizes, 1e-15)).all()
+    assert (np.array(sizes) > 0).all()
 
 
 HOW = (
