@@ -86,9 +86,9 @@ def turned_on_the_way() -> None:
     """Elements are transposed in their message already, and again when they come."""
 
 
-@in_place_of(f"{KERNELS}:add", conditional=True)
-def one_message_left_out(right: Any, b: Any, columns: Any, came: Any) -> None:
-    """No threads are launched for one of the messages."""
-    if columns:
+@in_place_of(f"{KERNELS}:add_all", conditional=True)
+def one_message_left_out(right: Any, tasks: Any) -> Any:
+    """No threads are launched for one of the messages of each block."""
+    if any(columns for _, columns, _ in tasks):
         ACTED.now()
-    right(b, dict(list(columns.items())[1:]), came)
+    return right([(b, dict(list(columns.items())[1:]), came) for b, columns, came in tasks])
