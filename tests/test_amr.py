@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import support
-from continued import Leg, require_continued
+from continued import Leg, final_state, require_continued
 
 from miniapps import apps, kernels
 from miniapps.amr import block, plain

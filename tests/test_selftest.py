@@ -310,6 +310,19 @@ def test_the_simulated_gpu_is_a_column(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_a_report_has_each_trial_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a run of the right program that is noted again each time a report is continued."""
+    report = tmp_path / "report"
+    asked = Asked(["jacobi2d"], ["serial"], "messages", report=report, resume=True)
+    made = [Found(trial, trial.fault is not None, "error") for trial in asked.trials(tmp_path)]
+    monkeypatch.setattr(command, "made", lambda trials, scale: made)
+    for _ in range(2):
+        command.selftest(replace(asked), False)
+    faults = [json.loads(line)["fault"] for line in report.read_text().splitlines()]
+    assert faults == [one.trial.fault for one in made]
+
+
+@pytest.mark.long
 def test_a_report_is_continued(tmp_path: Path) -> None:
     """Catches trials that are made again, or left out although another preset was tried."""
     report, words = tmp_path / "report", (["jacobi2d"], ["serial"], "messages")

@@ -7,6 +7,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -81,13 +82,17 @@ class Asked:
         whole = {*self.apps} == {*apps.names()} and {*self.names} == {*drivers.names()}
         return whole and self.preset == TINY.preset
 
+    @cached_property
+    def known(self) -> set[tuple[Any, ...]]:
+        """The keys of the trials that need not be made, nor appended, again."""
+        return trials_in(self.report) if self.report is not None and self.resume else set()
+
     def changes(self) -> list[Change]:
         """The faults of numbers to try; they belong to no app or driver."""
         if not self.anywhere:
             return []
         chosen = numbered.chosen(self.words or "", self.numbers)
-        known = trials_in(self.report) if self.report is not None and self.resume else set()
-        return [one for one in chosen if numbered.key_of(one) not in known]
+        return [one for one in chosen if numbered.key_of(one) not in self.known]
 
     def columns(self, found: Sequence[Found]) -> list[str]:
         """The columns of the table: the drivers, and a simulated GPU where one was tried."""
@@ -99,9 +104,7 @@ class Asked:
         if (self.words or "").startswith(altered.PREFIX):
             return []
         every = list(trials(self.apps, self.names, self.words, marks, self.preset))
-        if self.report is not None and self.resume:
-            known = trials_in(self.report)
-            every = [one for one in every if one.fault is None or key_of(one) not in known]
+        every = [one for one in every if one.fault is None or key_of(one) not in self.known]
         if self.drawn is None:
             return every
         groups: dict[tuple[str, str], list[Trial]] = {}
@@ -124,7 +127,7 @@ def selftest(asked: Asked, markdown: bool) -> int:
     with scratch_for_all() as folder:
         for one in made(asked.trials(folder), SCALES[asked.preset]):
             found.append(one)
-            if asked.report is not None:
+            if asked.report is not None and key_of(one.trial) not in asked.known:
                 append(asked.report, one)
     for change in altered.tried(asked.changes()):
         changed.append(change)
