@@ -73,7 +73,7 @@ def of_patterns(loaded: dict[str, dict[str, Any]]) -> list[list[str]]:
     found = (
         ("cg", "1 core of a Xeon", iterations, "C, without a matrix", others,
          f"operator: {share:.2f}"),
-        ("transpose", "2 cores", exchange["mpi"], "C, one partner at a time", exchange,
+        ("transpose", "2 cores of a Xeon", exchange["mpi"], "C, one partner at a time", exchange,
          f"own part: {turn:.2f}"),
         ("amr", "1 core", sweep["ours, MFlop/s"] / 1e3, "C", {"C": sweep["C, MFlop/s"] / 1e3},
          f"{sweep['ours, of the triad']:.2f}"),
