@@ -302,6 +302,15 @@ def test_parts_of_a_sum() -> None:
     assert plain.sum_of_parts(sum(parts)) == float(sum_of(a, b)) != 0
 
 
+def test_the_exact_square_is_added_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches parts so large that their sums are rounded, and parts that are left out."""
+    sizes, right = [], plain.parts_of_dot
+    monkeypatch.setattr("miniapps.cg.block.SLAB_CELLS", 7)
+    monkeypatch.setattr(plain, "parts_of_dot", lambda a, b: sizes.append(a.size) or right(a, b))
+    assert not support.solve("cg", problem_of(size=(5, 4, 3)), (1, 1, 1), 2).failed
+    assert max(sizes) <= 7 and sum(sizes) % 60 == 0
+
+
 def test_nothing_is_left_to_do() -> None:
     """Catches a quotient 0 / 0 in iterations after the last one."""
     for kind in KINDS.values():

@@ -25,7 +25,7 @@ from miniapps.contract import (
 )
 from miniapps.decomposition import Bounds, Layout
 from miniapps.devices.backend import Array, Device, known
-from miniapps.grid import noise, slabs
+from miniapps.grid import SLAB_CELLS, noise, slabs
 from miniapps.halo_user import HaloUser
 from miniapps.kernels.cg.interface import CgKernels
 from miniapps.kernels.exact_sum import WORDS
@@ -266,7 +266,8 @@ class CgBlock(HaloUser[CgKernels]):
         """The square of the residual, as `plain.parts_of_dot` finds it."""
         r = self.device.to_host(self.vectors["r"])[box(self.own)]
         first = self.bounds[0][0]
-        parts = (r[low - first : high - first] for (low, high), *_ in slabs(self.bounds))
+        flat = (r[low - first : high - first].reshape(-1) for (low, high), *_ in slabs(self.bounds))
+        parts = (one[n : n + SLAB_CELLS] for one in flat for n in range(0, one.size, SLAB_CELLS))
         return np.array(sum(plain.parts_of_dot(part, part) for part in parts))
 
     def _ghosts(self) -> np.ndarray:
