@@ -200,6 +200,21 @@ COLOURS = [0, 1, 2, 3, 4, 5, 6, 7, 6, 5, 4, 3, 2, 1, 0]
 @pytest.mark.parametrize("cells", [(1, 1, 1), (2, 3, 8), (5, 4, 23), (4, 45, 11)])
 def test_several_colours(points: int, colours: list[int], cells: tuple[int, ...]) -> None:
     """Catches a point that is relaxed before its neighbours, and planes that are left out."""
+    compare_colours(points, colours, cells)
+
+
+@pytest.mark.parametrize("points", [27, 7])
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_strips_of_colours(rows: int, points: int) -> None:
+    """Catches a row that two strips relax, or none, and one that is relaxed before its neighbours.
+
+    ``rows``: of a strip.
+    """
+    compare_colours(points, COLOURS, (5, 8, cpu.IN_COLOURS // rows))
+
+
+def compare_colours(points: int, colours: list[int], cells: tuple[int, ...]) -> None:
+    """Assert that several colours at once have the same bits as one after the other."""
     (z, r), own = vectors(cells, 2)
     right = z.copy()
     for colour in colours:

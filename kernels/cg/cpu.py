@@ -17,7 +17,8 @@ If some are 0, the products are tested again, which reads 16 bytes a point from 
 Strips of rows are so low that three planes of one stay in L2, and the operator prefetches the lines
 that come from memory, as in `kernels.stencil3d.cpu`. Kernels read whole cache lines, also such that
 end beyond a row of points. The operator's sums across the planes of a row are for three rows: two
-are kept in L1. Gauss-Seidel computes whole lines too, and writes every second point of them.
+are kept in L1. Gauss-Seidel computes whole lines too, and writes every second point of them. Two
+colours that have the same rows, one after the other, share the sums of the eight rows around.
 """
 
 import numpy as np
@@ -56,6 +57,7 @@ GRID, ROW, WORDS, COLOURS = float64[:, :, ::1], float64[::1], int64[::1], int64[
 REGION = (int64,) * 6
 ROWS = (ROW, ROW, *(uint64,) * 4)  # u and v, the first point, points of a row, plane and row
 IN_STRIP = 24576  # points of a plane
+IN_COLOURS = 8192  # the same for Gauss-Seidel, of which more planes are in use
 AHEAD = 256  # points from one that is computed to what is prefetched for later ones
 FAR_AHEAD = 512  # the same where no plane is read twice
 LINE = 8  # points of a cache line
@@ -410,29 +412,87 @@ def _around(z, at, plane, row):
     return side, side + line(z, at)
 
 
-@njit(void(ROW, ROW, uint64, *(uint64,) * 5), **OPTIONS)
-def _relaxed(z, r, odd, at, n, plane, row, count):
+@njit(forceinline=True, **OPTIONS)
+def _solved(r, at, left, side, column, right):
+    """Return a line of solutions of the 27-point operator's equations, given three columns."""
+    around = side + (shift_left(left, column) + shift_right(column, right))
+    return (line(r, at) + around) * broadcast_line(1.0 / 26.0)
+
+
+@njit(forceinline=True, **OPTIONS)
+def _relaxed_end(z, r, odd, at, whole, n, left, side, column):
+    """Relax the points of a row that fill no line, given the columns of the line before."""
+    relaxed = _solved(r, at + whole, left, side, column, column)
+    for k in range(whole + odd, n, np.uint64(2)):
+        z[at + k] = lane(relaxed, k - whole)
+
+
+@njit(forceinline=True, **OPTIONS)
+def _every_second(odd, old, relaxed):
+    """Return a line in which every second point is relaxed, from ``odd`` on."""
+    return alternating(old, relaxed) if odd else alternating(relaxed, old)
+
+
+@njit(void(ROW, ROW, uint64, *(uint64,) * 5, ROW, uint64), **OPTIONS)
+def _relaxed(z, r, odd, at, n, plane, row, count, later, by):
     """Relax every second point of every second row, of the 27-point operator.
 
     ``at``: the first point of the first row, of which point ``odd`` is the first to be relaxed.
+    ``later``: what is prefetched of, where it is needed after ``by`` points.
     """
     one, width = np.uint64(1), line_width(z)
     whole = n // width * width
-    factor = broadcast_line(1.0 / 26.0)
     for _ in range(count):
         left = broadcast_line(lane(_around(z, at - one, plane, row)[1], 0))
         side, column = _around(z, at, plane, row)
         for k in range(at, at + whole, width):
+            prefetch(later, k + by)
             beyond, right = _around(z, k + width, plane, row)
-            around = side + (shift_left(left, column) + shift_right(column, right))
-            relaxed, old = (line(r, k) + around) * factor, line(z, k)
-            store(z, k, alternating(old, relaxed) if odd else alternating(relaxed, old))
+            relaxed = _solved(r, k, left, side, column, right)
+            store(z, k, _every_second(odd, line(z, k), relaxed))
             left, side, column = column, beyond, right
         if whole < n:
-            around = side + (shift_left(left, column) + shift_right(column, column))
-            relaxed = (line(r, at + whole) + around) * factor
-            for k in range(whole + odd, n, np.uint64(2)):
-                z[at + k] = lane(relaxed, k - whole)
+            _relaxed_end(z, r, odd, at, whole, n, left, side, column)
+        at += row + row
+
+
+@njit(void(ROW, ROW, uint64, *(uint64,) * 5, ROW, uint64), **OPTIONS)
+def _relaxed_both(z, r, odd, at, n, plane, row, count, later, by):
+    """Relax the same points, and then the others of these rows.
+
+    The sums of the eight rows around are the same for both. The others of a line read a point of
+    the next line, so of that line the first points are relaxed before.
+    """
+    one, width = np.uint64(1), line_width(z)
+    whole = n // width * width
+    for _ in range(count):
+        before = broadcast_line(lane(_around(z, at - one, plane, row)[1], 0))
+        new = before  # the column of the line before, of which the first points are relaxed
+        if whole < n:
+            left = broadcast_line(lane(_around(z, at + whole - one, plane, row)[1], 0))
+            side, column = _around(z, at + whole, plane, row)
+            _relaxed_end(z, r, odd, at, whole, n, left, side, column)
+        if whole > 0:
+            side, column = _around(z, at, plane, row)
+            next_side, right = _around(z, at + width, plane, row)
+            first = _every_second(odd, line(z, at), _solved(r, at, before, side, column, right))
+            left, new = before, side + first
+            for k in range(at, at + whole - width, width):
+                prefetch(later, k + by)
+                far_side, far = _around(z, k + width + width, plane, row)
+                relaxed = _solved(r, k + width, column, next_side, right, far)
+                next_first = _every_second(odd, line(z, k + width), relaxed)
+                next_new = next_side + next_first
+                relaxed = _solved(r, k, left, side, new, next_new)
+                store(z, k, _every_second(odd ^ one, first, relaxed))
+                column, right, left, new, first = right, far, new, next_new, next_first
+                side, next_side = next_side, far_side
+            k = at + whole - width
+            relaxed = _solved(r, k, left, side, new, right)
+            store(z, k, _every_second(odd ^ one, first, relaxed))
+        if whole < n:
+            side, column = _around(z, at + whole, plane, row)
+            _relaxed_end(z, r, odd ^ one, at, whole, n, new, side, column)
         at += row + row
 
 
@@ -463,28 +523,44 @@ def _relaxed_star(z, r, odd, at, n, plane, row, count):
 
 @njit(void(int64, GRID, GRID, COLOURS, *REGION), **OPTIONS)
 def relax(points, z, r, colours, x0, x1, y0, y1, z0, z1):
-    """Go through the planes once, for all colours.
+    """Go through the planes of a strip of rows once, for all colours.
 
-    A colour in planes of another parity than the one before follows it a plane behind: then all
-    points that it reads have been relaxed, and those that it must not read yet have not.
+    A colour in planes of another parity than the one before follows it a plane behind, and a row
+    behind if its rows have another parity: then all points that it reads have been relaxed, and
+    those that it must not read yet have not. Each pass over rows prefetches as many lines of the
+    next two planes, of z or r: eight passes, with all colours, prefetch all of them.
     """
     n, row = max(0, z1 - z0), z.shape[2]
     plane = z.shape[1] * row
     flat_z, flat_r = z.reshape(z.size), r.reshape(r.size)
-    behind = 0
+    planes = rows = 0  # by which the last colour is behind the first
     for c in range(1, colours.size):
-        behind += int(colours[c] ^ colours[c - 1]) >> 2
-    for front in range(x0, x1 + behind):
-        i = front
-        for c in range(colours.size):
-            if c > 0:
-                i -= int(colours[c] ^ colours[c - 1]) >> 2
-            colour = int(colours[c])
-            if x0 <= i < x1 and (i - x0) & 1 == colour >> 2:
-                first = y0 + ((colour >> 1) & 1)
-                at, odd = i * plane + first * row + z0, colour & 1
-                count = max(0, y1 - first + 1) >> 1
-                if points == 27:
-                    _relaxed(flat_z, flat_r, odd, at, n, plane, row, count)
-                else:
-                    _relaxed_star(flat_z, flat_r, odd, at, n, plane, row, count)
+        change = int(colours[c] ^ colours[c - 1])
+        planes += change >> 2
+        rows += (change >> 1) & 1
+    height = max(1, IN_COLOURS // max(1, n))
+    for strip in range(y0, y1 + rows, height):
+        for front in range(x0, x1 + planes):
+            i, j, c, passes = front, strip, 0, 0
+            while c < colours.size:
+                colour = int(colours[c])
+                if c > 0:
+                    change = int(colours[c - 1]) ^ colour
+                    i -= change >> 2
+                    j -= (change >> 1) & 1
+                both = points == 27 and c + 1 < colours.size and colours[c + 1] ^ colour == 1
+                c += 2 if both else 1
+                if x0 <= i < x1 and (i - x0) & 1 == colour >> 2:
+                    first = max(j, y0)
+                    first += ((first - y0) ^ (colour >> 1)) & 1
+                    at, odd = i * plane + first * row + z0, colour & 1
+                    count = max(0, min(j + height, y1) - first + 1) >> 1
+                    later = flat_r if passes & 2 else flat_z
+                    by = (front - i + 2 + (passes >> 2)) * plane
+                    passes += 1
+                    if both:
+                        _relaxed_both(flat_z, flat_r, odd, at, n, plane, row, count, later, by)
+                    elif points == 27:
+                        _relaxed(flat_z, flat_r, odd, at, n, plane, row, count, later, by)
+                    else:
+                        _relaxed_star(flat_z, flat_r, odd, at, n, plane, row, count)

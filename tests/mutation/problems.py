@@ -468,6 +468,7 @@ TESTS = {  # of files, what runs cannot show
         "test_cg.py::test_updates",
         "test_cg.py::test_digits_get_room_after_each_plane",
         "test_cg.py::test_several_colours",
+        "test_cg.py::test_strips_of_colours[3-27]",
         "test_cg.py::test_one_colour",
     ),
     "miniapps/leanmd/domain.py": ("test_checkpoints.py::test_other_decomposition_of_leanmd",),
