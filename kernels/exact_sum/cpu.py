@@ -189,10 +189,10 @@ def with_product(found, a, b, limits):
 
 @njit(cache=True, forceinline=True)
 def outside_of(p, limits):
-    """Return two distances, joined by `or`: above 2^(e-SPAN), and above 2^(e-WINDOW).
+    """Return how far p is above 2^(e-SPAN) and above 2^(e-WINDOW), joined by `or`, for `too_far`.
 
-    They are twice those of the bits. Both are in [0, WINDOW) powers of two if p is in
-    [2^(e-SPAN), 2^e), because WINDOW is larger than SPAN.
+    It measures twice the difference of the bits. Both are in [0, WINDOW) powers of two only if p is
+    in [2^(e-SPAN), 2^e): the first is negative below it, the second too large above it.
     """
     twice = bits(p) + bits(p)
     return (twice - limits[3]) | (twice - limits[4])
