@@ -428,9 +428,9 @@ def _relaxed_end(z, r, odd, at, whole, n, left, side, column):
 
 
 @njit(forceinline=True, **OPTIONS)
-def _every_second(odd, old, relaxed):
-    """Return a line in which every second point is relaxed, from ``odd`` on."""
-    return alternating(old, relaxed) if odd else alternating(relaxed, old)
+def _every_second(odd, others, points):
+    """Return a line in which every second point, from ``odd`` on, is of the last line."""
+    return alternating(others, points) if odd else alternating(points, others)
 
 
 @njit(void(ROW, ROW, uint64, *(uint64,) * 5, ROW, uint64), **OPTIONS)
@@ -461,13 +461,14 @@ def _relaxed_both(z, r, odd, at, n, plane, row, count, later, by):
     """Relax the same points, and then the others of these rows.
 
     The sums of the eight rows around are the same for both. The others of a line read a point of
-    the next line, so of that line the first points are relaxed before.
+    the next line, so of that line the first points are relaxed before. ``first`` and ``new`` are
+    whole lines, of which only the first points are used.
     """
     one, width = np.uint64(1), line_width(z)
     whole = n // width * width
     for _ in range(count):
         before = broadcast_line(lane(_around(z, at - one, plane, row)[1], 0))
-        new = before  # the column of the line before, of which the first points are relaxed
+        new = before
         if whole < n:
             left = broadcast_line(lane(_around(z, at + whole - one, plane, row)[1], 0))
             side, column = _around(z, at + whole, plane, row)
@@ -475,21 +476,20 @@ def _relaxed_both(z, r, odd, at, n, plane, row, count, later, by):
         if whole > 0:
             side, column = _around(z, at, plane, row)
             next_side, right = _around(z, at + width, plane, row)
-            first = _every_second(odd, line(z, at), _solved(r, at, before, side, column, right))
+            first = _solved(r, at, before, side, column, right)
             left, new = before, side + first
             for k in range(at, at + whole - width, width):
                 prefetch(later, k + by)
                 far_side, far = _around(z, k + width + width, plane, row)
-                relaxed = _solved(r, k + width, column, next_side, right, far)
-                next_first = _every_second(odd, line(z, k + width), relaxed)
+                next_first = _solved(r, k + width, column, next_side, right, far)
                 next_new = next_side + next_first
-                relaxed = _solved(r, k, left, side, new, next_new)
-                store(z, k, _every_second(odd ^ one, first, relaxed))
+                others = _solved(r, k, left, side, new, next_new)
+                store(z, k, _every_second(odd, others, first))
                 column, right, left, new, first = right, far, new, next_new, next_first
                 side, next_side = next_side, far_side
             k = at + whole - width
-            relaxed = _solved(r, k, left, side, new, right)
-            store(z, k, _every_second(odd ^ one, first, relaxed))
+            others = _solved(r, k, left, side, new, right)
+            store(z, k, _every_second(odd, others, first))
         if whole < n:
             side, column = _around(z, at + whole, plane, row)
             _relaxed_end(z, r, odd ^ one, at, whole, n, new, side, column)
