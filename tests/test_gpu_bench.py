@@ -134,7 +134,7 @@ def test_every_part_has_a_row_in_the_page() -> None:
     paths = [part.path for part in parts(None, cases.FULL, simulated=False)]
     assert len(set(paths)) == len(paths)
     rates = {path[1] for path in paths if path[0] == "rates"}
-    assert rates == set(cases.BARS) and len(WORKS) == 2 * 4 + 9
+    assert rates == set(cases.BARS) and len(WORKS) == 2 * 4 + 2 + 9
     configurations = [*cases.CONFIGURATIONS, *cases.PIC_CONFIGURATIONS]
     assert [path[1] for path in paths if path[0] == "blocks"] == configurations
     named = {*cases.GOALS, *(other for _, other in cases.GOALS.values())}
@@ -328,7 +328,7 @@ def new_with(new: np.ndarray, around: np.ndarray, region: Any, ghosts: Any) -> n
 
 def test_push_by_arrays_is_that_of_the_kernel() -> None:
     """Catches a baseline that computes something else."""
-    block = pushing("cpu", 12, 200)
+    block = pushing(Device(), 12, 200)
     mine = block.particles
     columns = tuple(getattr(mine, name)[: mine.count].copy() for name in FLOATS)
     before = [column.copy() for column in columns]

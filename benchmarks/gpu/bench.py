@@ -74,13 +74,11 @@ def kernel_parts(gpu: Any, cases: dict[str, Any], simulated: bool) -> Iterator[P
         for dtype in (DOUBLE, SINGLE) if app in IN_SINGLE else (DOUBLE,):
             measure = partial(kernel_rate, gpu, name, cases["kernels"][app], dtype)
             yield Part(("rates", name, dtype), measure)
-    for name, steps in (("pic push", 1), ("pic push, 4 steps at once", 4)):
-        yield Part(("rates", name, DOUBLE), partial(rates.pic_push, *cases["pic"], steps))
     if simulated:
         return
     for app in ("jacobi2d", "stencil3d"):
         yield Part(("rates", app, CUPY), partial(rates.cupy_stencil, gpu, cases["kernels"][app]))
-    yield Part(("rates", "pic push", CUPY), partial(rates.cupy_push, *cases["pic"]))
+    yield Part(("rates", "pic push", CUPY), partial(rates.cupy_push, gpu, *cases["kernels"]["pic"]))
 
 
 def run_parts(gpu: Any, cases: dict[str, Any], simulated: bool) -> Iterator[Part]:

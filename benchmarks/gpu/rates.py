@@ -98,34 +98,18 @@ def agree(right: np.ndarray, found: np.ndarray) -> None:
 # Particles and atoms -----------------------------------------------------------------------------
 
 
-def pushing(device_name: str, size: int, particles: int) -> Any:
-    """A block of PIC whose particles have made one step."""
+def pushing(where: Any, size: int, particles: int) -> Any:
+    """A block of PIC whose particles have made one step, so they are ordered as in a run."""
     problem = apps.load("pic").Problem(size=size, particles=particles)
-    return stepped("pic", problem, 1, device.get(device_name))
+    return stepped("pic", problem, 1, where)
 
 
-def pushed(block: Any, steps: int) -> bytes:
-    """A block's particles after ``steps`` more steps, in the order of their ids."""
-    block.push(steps)
-    (piece,) = block.state()
-    return piece.values[np.argsort(piece.ids)].tobytes()
-
-
-def pic_push(size: int, particles: int, steps: int) -> float:
-    """Particles times steps per second of the push alone, ordered in memory as in a run."""
-    small = min(size, 100), min(particles, 1000)
-    if len({pushed(pushing(name, *small), steps) for name in ("cpu", "gpu")}) > 1:
-        raise Different("not the bits of the CPU")
-    block = pushing("gpu", size, particles)
-    return rate(block.device, lambda: block.push(steps), float(particles * steps))
-
-
-def cupy_push(size: int, particles: int) -> float:
-    """Particles per second of the same push with CuPy arrays."""
+def cupy_push(gpu: Any, size: int, particles: int) -> float:
+    """Particles per second of the push with CuPy arrays."""
     import cupy
 
-    block = pushing("gpu", size, particles)
-    mine, gpu = block.particles, block.device
+    block = pushing(gpu, size, particles)
+    mine = block.particles
     with gpu.stream.queue:
         mesh = cupy.asarray(block.mesh)
         columns = tuple(cupy.asarray(getattr(mine, name))[: mine.count] for name in FLOATS)

@@ -1,4 +1,4 @@
-"""Rates on a GPU of the kernels of stencils, cg, transpose and amr, and of exact sums.
+"""Rates on a GPU of the kernels of stencils, pic, cg, transpose and amr, and of exact sums.
 
 Each is first made on CPU and GPU on a small part, where all numbers that it writes must be alike.
 """
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.gpu.cases import DOUBLE
-from benchmarks.gpu.rates import Different, fields, rate
+from benchmarks.gpu.rates import Different, fields, pushing, rate
 from miniapps import kernels
 from miniapps.arrays import ghosted
 from miniapps.devices import backend as device
@@ -24,6 +24,7 @@ from miniapps.kernels.halo.interface import box
 PARTS = {  # sizes with which every kernel of an app needs several thread blocks along each axis
     "jacobi2d": (300, 530),
     "stencil3d": (140, 40, 70),
+    "pic": (100, 1000),
     "cg": (20, 40, 70),
     "transpose": (150,),
     "amr": (150, 300),
@@ -108,6 +109,24 @@ def measured_sweep(where: Any, of: Any, cells: tuple[int, ...], dtype: str) -> W
         return [where.to_host(new)[box(region)], change]
 
     return Work(call, float(np.prod(cells)), written)
+
+
+# PIC ---------------------------------------------------------------------------------------------
+
+
+def push(steps: int) -> Making:
+    """What pushes particles by ``steps`` steps at once."""
+
+    def make(where: Any, of: Any, size: tuple[int, ...], dtype: str) -> Work:
+        block = pushing(where, *size)
+
+        def written() -> list[np.ndarray]:
+            (piece,) = block.state()
+            return [piece.values[np.argsort(piece.ids)]]
+
+        return Work(partial(block.push, steps), float(size[1] * steps), written)
+
+    return make
 
 
 # CG ----------------------------------------------------------------------------------------------
@@ -214,6 +233,8 @@ SWEEPS: dict[str, Making] = {
 WORKS: dict[str, tuple[str, Making]] = {
     **{f"jacobi2d{how}": ("jacobi2d", make) for how, make in SWEEPS.items()},
     **{f"stencil3d{how}": ("stencil3d", make) for how, make in SWEEPS.items()},
+    "pic push": ("pic", push(1)),
+    "pic push, 4 steps at once": ("pic", push(4)),
     "cg operator, 27 points": ("cg", operator(27)),
     "cg operator, 7 points": ("cg", operator(7)),
     "cg exact dot": ("cg", region_dot),
