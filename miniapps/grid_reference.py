@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.plain_hash import GOLDEN, mixed
+from miniapps.plain_hash import uniform
 
 BEYOND = {"heated": (255.0, 1.0), "zero": (0.0, 0.0)}  # the low and the high faces of the domain
 WEIGHTS = {2: 0.2, 3: 1.0 / 7.0}  # by the number of axes
@@ -21,7 +21,7 @@ def start(problem: Any, numbers: np.ndarray) -> np.ndarray:
     if problem.initial == "ones":
         return np.ones(numbers.shape)
     if problem.initial == "noise":
-        return (mixed((numbers.astype(np.uint64) + np.uint64(1)) * GOLDEN) >> np.uint64(11)) / 2**53
+        return uniform(numbers)
     cell = np.unravel_index(numbers, problem.size)
     if problem.initial == "ramp":
         return np.asarray(sum(10.0 ** (6 - 3 * axis) * at for axis, at in enumerate(cell)))

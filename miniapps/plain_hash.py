@@ -29,6 +29,12 @@ def mixed(numbers: np.ndarray) -> np.ndarray:
     return numbers
 
 
+def uniform(numbers: np.ndarray, bits: int = 53) -> np.ndarray:
+    """Random numbers of so many bits from 0 to below 1, by points' numbers from 0 on: float64."""
+    places = numbers.astype(np.uint64) + np.uint64(1)
+    return (mixed(places * GOLDEN) >> np.uint64(64 - bits)) / 2.0**bits
+
+
 def words_of(piece: Piece) -> np.ndarray:
     """The four words of a piece of the state: (4,) uint64."""
     values = np.ascontiguousarray(piece.values)

@@ -13,7 +13,7 @@ import numpy as np
 
 from miniapps.contract import Piece
 from miniapps.decomposition import Bounds
-from miniapps.plain_hash import GOLDEN, mixed, words_of
+from miniapps.plain_hash import uniform, words_of
 
 Field = np.ndarray
 REACH = 2  # the stencil's, along an axis
@@ -29,8 +29,7 @@ def start_at(problem: Any, x: Field, y: Field) -> Field:
     x = x[:, np.newaxis]
     if problem.initial == "linear":
         return (x + y).astype(float)
-    number = (x * problem.size[1] + y).astype(np.uint64) + np.uint64(1)
-    return (mixed(number * GOLDEN) >> np.uint64(64 - problem.bits)) / 2.0**problem.bits
+    return uniform(x * problem.size[1] + y, problem.bits)
 
 
 def bilinear(at: Callable[[Field, Field], Field], bounds: Bounds, expand: int) -> Field:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from miniapps.decomposition import Bounds
-from miniapps.plain_hash import GOLDEN, mixed
+from miniapps.plain_hash import GOLDEN, mixed, uniform
 
 Vector = np.ndarray
 LEAST, BINS = -2300, 4500  # powers of two of parts of products, and how many there are
@@ -27,22 +27,22 @@ def solution(problem: Any, bounds: Bounds) -> Vector:
         inside = inside * ((along >= 0) & (along < n))
     if problem.solution == "ones":
         return inside
-    return inside * ((mixed(_numbers(problem, *at) * GOLDEN) >> np.uint64(11)) / 2**53)
+    return inside * uniform(_numbers(problem, *at))
 
 
 def hashed(values: Vector, at: Sequence[np.ndarray], problem: Any) -> np.ndarray:
     """A hash of a box of points, by their places along each axis and their bits: (1,) uint64."""
     x, y, z = np.ix_(*at)
-    places = mixed(_numbers(problem, x, y, z) * GOLDEN)
+    places = mixed((_numbers(problem, x, y, z).astype(np.uint64) + np.uint64(1)) * GOLDEN)
     return (
         mixed(places ^ np.ascontiguousarray(values).view(np.uint64)).reshape(-1).sum(keepdims=True)
     )
 
 
 def _numbers(problem: Any, x: Vector, y: Vector, z: Vector) -> Vector:
-    """The numbers of points in C order, from 1 on, as uint64."""
+    """The numbers of points in C order."""
     _, rows, columns = problem.size
-    return ((x * rows + y) * columns + z).astype(np.uint64) + np.uint64(1)
+    return (x * rows + y) * columns + z
 
 
 def applied(points: int, around: Vector) -> Vector:

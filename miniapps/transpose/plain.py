@@ -12,7 +12,7 @@ import numpy as np
 
 from miniapps.contract import Piece
 from miniapps.decomposition import Bounds
-from miniapps.plain_hash import GOLDEN, mixed
+from miniapps.plain_hash import uniform
 
 LEAST_HALF = 128  # terms of a sum that are added one after the other
 
@@ -30,8 +30,7 @@ def matrices(problem: Any, steps: int) -> list[Piece]:
 
 def field(problem: Any, numbers: np.ndarray) -> np.ndarray:
     """The field at step 0 at the points with these numbers, in C order: complex128."""
-    both = [(2 * numbers + part).astype(np.uint64) + np.uint64(1) for part in (0, 1)]
-    real, imaginary = ((mixed(n * GOLDEN) >> np.uint64(11)) / 2**53 - 0.5 for n in both)
+    real, imaginary = (uniform(2 * numbers + part) - 0.5 for part in (0, 1))
     return real + 1j * imaginary
 
 
