@@ -14,11 +14,9 @@ import numpy as np
 
 from miniapps.communication.catalogue import WORD
 from miniapps.communication.movement import ACK, Block
+from miniapps.drivers import audits
+from miniapps.plain_hash import GOLDEN, mixed
 
-GOLDEN = 0x9E3779B97F4A7C15  # the constants of SplitMix64 (Steele et al., OOPSLA 2014)
-MIX = (30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)
-LAST_SHIFT = 31
-BITS = (1 << 64) - 1
 BYTES = 8  # of a word of the generator
 
 
@@ -41,21 +39,11 @@ class WrongByte(NamedTuple):
         return f"{where}: {what} {whose}{number} {self.text}"
 
 
-def _mixed(words: np.ndarray) -> np.ndarray:
-    """SplitMix64's mix of words (n,) of 64 bits, in place."""
-    for shift, factor in MIX:
-        words ^= words >> np.uint64(shift)
-        words *= np.uint64(factor)
-    words ^= words >> np.uint64(LAST_SHIFT)
-    return words
-
-
 def _seed(parts: Iterable[int]) -> int:
     """One integer of 64 bits from several."""
     seed = 0
     for part in parts:
-        word = np.array([(seed + (part + 2) * GOLDEN) & BITS], np.uint64)
-        seed = int(_mixed(word)[0])
+        seed = audits.mixed(seed + (part + 2) * int(GOLDEN))
     return seed
 
 
@@ -63,9 +51,9 @@ def sent(source: int, block: Block, iteration: int) -> np.ndarray:
     """The bytes (size,) that rank ``source`` contributes to a block in an iteration."""
     seed = _seed((source, block.to, block.size, block.slot, iteration))
     words = np.arange(-(-block.size // BYTES), dtype=np.uint64)
-    words *= np.uint64(GOLDEN)
+    words *= GOLDEN
     words += np.uint64(seed)
-    return _mixed(words).view(np.uint8)[: block.size]
+    return mixed(words).view(np.uint8)[: block.size]
 
 
 def expected(block: Block, iteration: int, times: int = 1) -> np.ndarray:

@@ -25,7 +25,8 @@ STEPS = (30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)
 def mixed(numbers: np.ndarray) -> np.ndarray:
     """Scatter each bit of 64-bit numbers over all bits."""
     for shift, factor in STEPS:
-        numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
+        numbers = numbers ^ (numbers >> np.uint64(shift))
+        numbers *= np.uint64(factor)
     return numbers
 
 
