@@ -169,12 +169,28 @@ def lost(world: Faulty, data: Data, make: Make) -> list[Action]:
     return [replace(first, sends=first.sends[:-1])] if isinstance(first, Window) else []
 
 
+def rooted(world: Faulty, root: int) -> Any:
+    """A patch by which collectives are made with this rank as the root."""
+    module = world.collectives
+    if not hasattr(module, "branch"):
+        return mock.patch.object(module, "ROOT", root)
+    right = module.branch
+
+    def branch(rank: int, ranks: int, method: str | None) -> Any:
+        """A rank's place in the tree of ranks that are counted from the root on."""
+        parent, children = right((rank - root) % ranks, ranks, method)
+        above = None if parent is None else (parent + root) % ranks
+        return module.Branch(above, tuple((child + root) % ranks for child in children))
+
+    return mock.patch.object(module, "branch", branch)
+
+
 def wrong_root(world: Faulty, data: Data, make: Make) -> list[Action]:
     """Rank 1 broadcasts instead of rank 0."""
     if world.rank <= 1:
         data.sends, data.receives = data.receives, data.sends
         data.sending, data.receiving = data.receiving, data.sending
-    with mock.patch.object(world.collectives, "ROOT", 1):
+    with rooted(world, 1):
         actions = make()
     if world.rank <= 1:
         data.sends, data.receives = data.receives, data.sends
@@ -187,7 +203,7 @@ def gathered_elsewhere(world: Faulty, data: Data, make: Make) -> list[Action]:
     last, right = world.ranks - 1, data.receiving
     if world.rank == last:
         data.receiving = data.kind.allocate(len(as_bytes(data.sending)) * world.ranks)
-    with mock.patch.object(world.collectives, "ROOT", last):
+    with rooted(world, last):
         actions = make()
     data.receiving = right
     return actions
