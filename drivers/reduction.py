@@ -22,7 +22,8 @@ from miniapps.drivers.job import RunError
 from miniapps.kernels.exact_sum import WORDS, accumulated, is_accumulator, rounded
 
 # Sums, maxima and minima of different marks differ from the mark itself.
-MARKS = {"sum": 0, "max": 1, "min": -1}
+MARKS = {"sum": 0, "max": 1, "min": 2}  # of unsigned integers, too
+NANS = {"max": math.nan, "min": -math.nan}  # beyond all numbers
 ADDED = {EXACT: "sum"}  # operations that the runtime makes by another one
 # The marks of an exact sum are added, too: of n blocks they are n times that of the type.
 EXACT_MARKS = {np.dtype(np.float64): 1 << 32, np.dtype(np.float32): (1 << 32) + 1}
@@ -37,14 +38,14 @@ def packed_value(value: Any, op: str) -> np.ndarray:
     if op == EXACT:
         return np.append(accumulated(value).reshape(-1), EXACT_MARKS[_type_of_sum(value)])
     if isinstance(value, float) and op != "sum":  # as `_ordered`, in a fifth of the time
-        number = value if value == value else math.copysign(math.nan, MARKS[op])
+        number = value if value == value else NANS[op]
         (bits,) = BITS.unpack(NUMBER.pack(number))
         return np.array([bits ^ LARGEST[8] if bits < 0 else bits, MARKS[op]])
     array = np.asarray(value)
     if array.dtype.kind == "f" and op != "sum":
         array = _ordered(array, op)
     elif array.dtype.kind == "b":
-        array = array.astype(np.int8)
+        array = array.astype(np.int64)  # of int8, 256 times True would add up to 0
     packed = np.empty(array.size + 1, array.dtype)
     packed[:-1] = array.reshape(-1)
     packed[-1] = MARKS[op]
@@ -76,12 +77,11 @@ def of_process(values: list[Any], op: str) -> tuple[Any, str]:
 
     Of an exact sum, accumulators are packed and added. Raises RunError if they differ in size.
     """
-    if op not in ADDED:
-        return reduce(REDUCTIONS[op], values), op
-    packed = [packed_value(value, op) for value in values]
-    if len({words.size for words in packed}) != 1:
+    parts = [packed_value(value, op) for value in values] if op in ADDED else values
+    if len({np.size(part) for part in parts}) != 1:
         raise RunError(f"blocks reduce by {op!r} values of different sizes")
-    return reduce(np.add, packed), ADDED[op]
+    by = ADDED.get(op, op)
+    return reduce(REDUCTIONS[by], parts), by
 
 
 def _type_of_sum(value: Any) -> np.dtype:
@@ -103,7 +103,7 @@ def _ordered(array: np.ndarray, op: str) -> np.ndarray:
     """Floats as integers in the same order; NaN is the last for ``max``, the first for ``min``."""
     nan = np.isnan(array)
     if nan.any():
-        array = np.where(nan, np.copysign(array.dtype.type(np.nan), MARKS[op]), array)
+        array = np.where(nan, array.dtype.type(NANS[op]), array)
     return _in_order(array.view(INTEGERS[array.itemsize]))
 
 

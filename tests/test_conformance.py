@@ -48,6 +48,7 @@ WRONG = {
     "one_does_not_reduce": (WAITS, f"{HANGS}|others wait for an AllReduce"),
     "one_reduces": (WAITS, f"{HANGS}|{LEFT}"),
     "another_operation": ("different operations", None),
+    "another_size": ("different sizes", None),
     "exact_and_max": ("different operations", None),
     "exact_of_other_types": ("different operations, sizes or types", None),
     "exact_of_other_sizes": ("different sizes", None),
@@ -78,7 +79,8 @@ SHARED = {
     "raises",  # test_failures.py
     *("requests_another", "begins_two", "only_begins"),  # as `raises`
     "exact_sum_of_integers",  # as `raises`
-    *("exact_and_max", "exact_of_other_sizes"),  # as `exact_of_other_types`, if MPI does not see it
+    # As `exact_of_other_types`, if MPI does not see it:
+    *("another_size", "exact_and_max", "exact_of_other_sizes"),
 }
 
 

@@ -6,7 +6,7 @@ import itertools
 import pickle
 import pickletools
 from collections.abc import Callable, Generator, Iterator
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import support
 
 from miniapps import apps
 from miniapps.contract import (
+    REDUCTIONS,
     AllReduce,
     Batch,
     Check,
@@ -37,6 +38,7 @@ from miniapps.drivers import sim, timing
 from miniapps.drivers.engine import Engine
 from miniapps.drivers.inbox import Inbox
 from miniapps.drivers.orders import order_of
+from miniapps.drivers.reduction import packed_value, result_of
 from miniapps.drivers.sim.driver import SimEngine
 from miniapps.drivers.timing import PELog
 
@@ -410,6 +412,16 @@ def test_allreduce(op: str, value: Callable[[int], Any], result: Any) -> None:
     for toy in engine.blocks:
         assert np.shape(toy.seen[0]) == np.shape(result)
         assert np.array_equal(toy.seen[0], result, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("op", "value"), [("sum", True), ("max", False), ("min", np.uint8(7)), ("max", np.uint64(7))]
+)
+def test_allreduce_of_many_processes(op: str, value: Any) -> None:
+    """Catches 256 times True that add up to False, and unsigned integers without a minimum."""
+    total = reduce(REDUCTIONS[op], [packed_value(value, op)] * 256)
+    found = result_of(total, value, op)
+    assert found == value and found.dtype == np.asarray(value).dtype
 
 
 @pytest.mark.parametrize("op", ["product", "mean", "SUM", "", None])

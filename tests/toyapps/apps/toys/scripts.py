@@ -128,6 +128,7 @@ def reductions(toy: Any) -> Life:
             toy.expect(np.isnan((yield AllReduce(np.nan if toy.number == odd else 1.0, op))))
     some = yield AllReduce(np.array([[toy.number == 0, False]]), "max")
     toy.expect(some.dtype == bool and some.tolist() == [[True, False]])
+    toy.expect((yield AllReduce(np.uint64(3 + toy.number), "min")) == 3)
 
 
 def addend(number: int) -> float:
@@ -245,6 +246,11 @@ def reduces_by_max(toy: Any) -> Life:
     yield AllReduce(1.0, "max")
 
 
+def reduces_two(toy: Any) -> Life:
+    """Reduce more values."""
+    yield AllReduce(np.ones(2), "sum")
+
+
 def reduces_exactly(toy: Any) -> Life:
     """Reduce floats by an exact sum."""
     yield AllReduce(1.0, EXACT)
@@ -294,6 +300,7 @@ SCRIPTS["one_does_nothing"] = exchange, does_nothing
 SCRIPTS["one_does_not_reduce"] = reduces, does_nothing
 SCRIPTS["one_reduces"] = reduces, exchange
 SCRIPTS["another_operation"] = reduces, reduces_by_max
+SCRIPTS["another_size"] = reduces, reduces_two
 
 
 @script
