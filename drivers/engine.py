@@ -386,9 +386,8 @@ class Engine:
     # Blocks that exist for a time -----------------------------------------------------------------
 
     def begin_lives(self, lives: Lives, step: int, count: int) -> None:
-        """Let the blocks of this process be those of the round of ``count`` steps at ``step``."""
+        """Make the blocks of this process that begin with the ``count`` steps at ``step``."""
         require_whole(lives.problem, step, count)
-        self.drop_before(step)
         self._create(lives, exists, step)
 
     def _create(self, lives: Lives, there: Callable[[Any, str, int], bool], step: int) -> None:

@@ -5,6 +5,7 @@ Launched drivers are tried with the app amr, in test_amr.py.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Generator
 from types import SimpleNamespace
 from typing import Any
@@ -216,6 +217,16 @@ def test_messages_that_come_before_the_block() -> None:
         inbox.meet(Toy((0, 0)))
         inbox.advance(5)
         assert inbox.take(Collect("a", (VISIT,)))[VISIT].tolist() == [1]
+
+
+def test_blocks_are_met_and_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches memory of blocks that have ended, and links that are made too late or never."""
+    engine, met = engine_of().setup(), list[Any]()
+    monkeypatch.setattr(engine.transport, "meet", lambda runner: met.append(runner.place))
+    played(engine, 2)
+    guest = weakref.ref(engine.runners[PLACES[2]].block)
+    played(engine, 3, start=2)
+    assert met == PLACES[2:] and guest() is None
 
 
 @pytest.mark.parametrize("traced", [True, False])

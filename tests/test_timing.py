@@ -7,10 +7,13 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -77,6 +80,52 @@ def test_waits_for_a_balancing(monkeypatch: pytest.MonkeyPatch) -> None:
     for now[0], came in ((107.0, True), (108.0, False), (109.0, True)):
         log.end_wait(4, came)
     assert log.tables()["balancing"].tolist() == [(3, 4, 3.0, 7.0, 2)]
+
+
+@pytest.mark.parametrize(
+    "reads",
+    [
+        timing.PELog.last_end,
+        timing.PELog.computed,
+        timing.PELog.tables,
+        lambda log: log.messages({"there": 4, "beyond": 5}),
+    ],
+)
+def test_rounds_of_a_device_that_lags(reads: Callable[[timing.PELog], Any]) -> None:
+    """Catches a round that is read while the device works, twice or never, and lost messages."""
+    marks: list[Any] = []
+    device: Any = SimpleNamespace(read=lambda found: marks.append(found) or found)
+    log = timing.PELog(1)
+    log.origin = 10.0
+    for number in range(3):
+        compute: Any = 11.0 + number, 11.5 + number, 0.25
+        sent: Any = [("there", 8), ("beyond", 1), ("there", 16)]
+        stepper: Any = SimpleNamespace(lag=2, spans=partial(
+            timing.Spans, device, 0.0, 0.0, compute, 0.5, [], sent))  # fmt: skip
+        log.add(7, number, stepper)
+        assert len(marks) == max(0, number - 1)
+    reads(log)
+    assert len(marks) == 3 and not log.running and log.last_end() == 3.5
+    assert log.rows == [(7, 1, n, 1.0 + n, 1.5 + n, 0.75) for n in range(3)]
+    rows = log.messages({"there": 4, "beyond": 5}).tolist()
+    assert rows == [row for n in range(3) for row in ((7, 4, n, 2, 24), (7, 5, n, 1, 1))]
+
+
+def test_loads_for_a_balancer() -> None:
+    """Catches loads with rounds before the last balancing, or before the start of timing."""
+    log = timing.PELog(1)
+    for rounds in ((2.0, 3.0), (5.0,)):
+        log.rows += [(n, 1, 0, 0.0, 9.0, s + n) for s in rounds for n in (0, 1)]
+        assert log.computed() == {n: sum(rounds) + n * len(rounds) for n in (0, 1)}
+    for step in (4, 8):
+        log.note_loads(step, [(1, 0.5), (0, 2.0)])
+    rows = [(1, step, *load) for step in (4, 8) for load in ((1, 0.5), (0, 2.0))]
+    assert log.tables()["loads"].tolist() == rows
+    log.end_s = 9.0
+    log.start()
+    assert log.last_end() == 0.0 and not len(log.tables()["loads"])
+    log.rows += [(0, 1, 0, 0.0, 0.0, 6.0)]
+    assert log.computed() == {0: 6.0}
 
 
 def test_what_load_balancing_steps_gain() -> None:

@@ -158,6 +158,16 @@ def test_times_of_checkpoints_beside_the_steps(clock, tmp_path, monkeypatch):
     assert result["wall_s"] == 4 * WALL + (2 + 2)
 
 
+def test_wait_for_a_checkpoint_at_the_end(clock, tmp_path, monkeypatch):
+    """Catches a checkpoint that is written after the last step, in time that no entry has."""
+    monkeypatch.setattr(checkpoints, "Thread", Postponed)
+    kept = f"--checkpoint {tmp_path / 'saved.h5'} --checkpoint-every 2 --checkpoint-async"
+    result = solved(f"{WORDS} --audit 0 --tolerance 1e9 --check-every 5 {kept}")
+    # It ends after step 5; the checkpoint of step 2 is awaited before that of step 4.
+    assert result["steps"] == 3 and result["checkpoints_written_s"] == 2 * CHECKPOINT
+    assert result["checkpoints_waited_s"] == 2 * (CHECKPOINT + 4 * BARRIER)
+
+
 def test_blocks_that_run_ahead(clock: Clock) -> None:
     """Catches rounds that begin when a block begins them, and not when the last one has ended."""
     result = solved(f"{WORDS} --driver sim --sim-seed 3 --audit 0")
