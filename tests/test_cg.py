@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import pickle
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import support
 from continued import Leg, final_state, require_continued
 
 from miniapps import apps, kernels
-from miniapps.arrays import ghosted
+from miniapps.arrays import LINE, ghosted
 from miniapps.audit import AuditPlan
 from miniapps.cg import plain
 from miniapps.cg.block import groups
@@ -391,6 +392,15 @@ def test_iterations_until_the_tolerance(kind: str) -> None:
     exact_x = plain.solution(problem, tuple((0, n) for n in problem.size))
     error = np.linalg.norm(found[0].fields["x"] - exact_x) / np.linalg.norm(exact_x)
     assert norms["relative_error"] == pytest.approx(float(error), rel=1e-9)
+
+
+def test_memory_of_blocks_that_have_migrated() -> None:
+    """Catches vectors without memory for the line that kernels read beyond their end."""
+    (block,) = support.blocks_of("cg", problem_of(), (1, 1, 1))
+    for vector in pickle.loads(pickle.dumps(block)).vectors.values():
+        assert isinstance(vector.base, np.ndarray) and not vector.ctypes.data % LINE
+        ends = [array.ctypes.data + array.nbytes for array in (vector, vector.base)]
+        assert ends[1] - ends[0] >= LINE
 
 
 @pytest.mark.long

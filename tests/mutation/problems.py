@@ -415,6 +415,7 @@ TESTS = {  # of files, what runs cannot show
         "test_cg.py::test_a_matrix_that_is_not_definite",
         "test_cg.py::test_curvatures_and_products",
         "test_cg.py::test_a_large_problem_is_validated_too",
+        "test_cg.py::test_memory_of_blocks_that_have_migrated",
         "test_cg.py::test_continued_on_other_blocks",
         "test_cg.py::test_numbers_of_a_checkpoint",
         "test_cg.py::test_the_tolerance_is_met_at_once",
