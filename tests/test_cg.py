@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import pickle
@@ -20,7 +21,7 @@ from miniapps.audit import AuditPlan
 from miniapps.cg import plain
 from miniapps.cg.block import groups
 from miniapps.cg.problem import CgProblem, condition, extreme_eigenvalues
-from miniapps.contract import Measure, combine
+from miniapps.contract import AllReduce, Begin, Collect, Measure, Pause, Post, combine
 from miniapps.drivers.engine import Engine
 from miniapps.drivers.sim import SimOptions
 from miniapps.drivers.sim import driver as sim
@@ -392,6 +393,19 @@ def test_iterations_until_the_tolerance(kind: str) -> None:
     exact_x = plain.solution(problem, tuple((0, n) for n in problem.size))
     error = np.linalg.norm(found[0].fields["x"] - exact_x) / np.linalg.norm(exact_x)
     assert norms["relative_error"] == pytest.approx(float(error), rel=1e-9)
+
+
+def test_a_reduction_travels_while_a_block_waits_for_its_halo() -> None:
+    """Catches pipelined CG whose reduction begins when its result is needed: the same bits."""
+    (block,) = support.blocks_of("cg", problem_of(pipelined=True), (1, 1, 1))
+    Engine([block]).setup()
+    step, kinds, request = block.step(1), [], None
+    with contextlib.suppress(StopIteration):
+        while True:
+            answers = {Collect: {}, AllReduce: np.ones(2)}
+            request = step.send(answers.get(type(request)))
+            kinds.append(type(request))
+    assert kinds == [Post, Pause, Begin, Collect, AllReduce]
 
 
 def test_memory_of_blocks_that_have_migrated() -> None:
