@@ -477,6 +477,9 @@ TESTS = {  # of files, what runs cannot show
         "test_cg.py::test_strips_of_colours[3-27]",
         "test_cg.py::test_one_colour",
     ),
+    "miniapps/leanmd/pairs.py": (
+        "test_checkpoints.py::test_resumed_as_if_never_stopped[leanmd, pairs]",
+    ),
     "miniapps/leanmd/domain.py": ("test_checkpoints.py::test_other_decomposition_of_leanmd",),
     "kernels/leanmd/cpu/neighbours.py": (
         "test_leanmd.py::test_lists",
