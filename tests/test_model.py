@@ -49,7 +49,7 @@ from miniapps.workbench.study.statistics import Interval
 from miniapps.workbench.table import Table
 
 RESULTS = support.ROOT / "docs" / "results"
-UNKNOWN = {"amr-lb.jsonl"}  # the model does not take amr, whose blocks exist for a time
+UNKNOWN = {f"{name}.jsonl" for name in ("amr-lb", "cg-strong", "transpose-strong")}  # no loads
 STUDIES = sorted({path.name for path in RESULTS.glob("*.jsonl")} - UNKNOWN)
 
 
