@@ -59,11 +59,11 @@ def block_in_place_of_another(right: Any, self: Any, index: Any) -> Any:
 
 
 @in_place_of("miniapps.drivers.timing:Stepper._begin", conditional=True)
-def block_that_ends_its_process(right: Any, self: Any, make: Any) -> Any:
+def block_that_ends_its_process(right: Any, self: Any, life: Any) -> Any:
     """The first block calls sys.exit(0) in its second round, on one rank alone."""
     vars(self)["rounds"] = vars(self).get("rounds", 0) + (self.step != SETUP)
     ends = of_one(self.block) and self.rounds == 2
-    return right(self, process_ended if ends else make)
+    return right(self, process_ended() if ends else life)
 
 
 def process_ended() -> Iterator[None]:
