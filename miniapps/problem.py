@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from miniapps.contract import Check, Measure
+from miniapps.contract import JOIN, Check, Measure
 from miniapps.decomposition import STRIDED, Layout, least_surface
 from miniapps.parameters import require, require_allowed
 from miniapps.quantities import Overlay, Quantity
@@ -218,6 +218,11 @@ def grown(shape: tuple[int, ...], factor: int) -> tuple[int, ...]:
     """A grid ``factor`` times as large, stretched along all axes as evenly as possible, x first."""
     stretch = least_surface((1 << 40,) * len(shape), factor)
     return tuple(n * s for n, s in zip(shape, stretch, strict=True))
+
+
+def steps_of(block: Any) -> dict[str, Measure]:
+    """What a block gives `steps_made`: the number of steps that it has made."""
+    return {"steps made": Measure(JOIN, np.array([block.time]))}
 
 
 def steps_made(steps: int, measures: Mapping[str, Measure]) -> Check:

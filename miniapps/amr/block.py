@@ -18,18 +18,7 @@ from miniapps.amr import plain
 from miniapps.amr.layout import BACKGROUND, CORNERS, FACES, AmrLayout, refinement
 from miniapps.amr.problem import HASH, POINTS, ROW, WRONG, AmrProblem
 from miniapps.arrays import ghosted
-from miniapps.contract import (
-    JOIN,
-    Checkpoint,
-    Collect,
-    Edge,
-    Index,
-    Measure,
-    Peer,
-    Piece,
-    Post,
-    Saved,
-)
+from miniapps.contract import Checkpoint, Collect, Edge, Index, Measure, Peer, Piece, Post, Saved
 from miniapps.decomposition import Bounds
 from miniapps.devices.backend import Array, Device
 from miniapps.grid import noise, slabs
@@ -39,6 +28,7 @@ from miniapps.kernels.amr.interface import AmrKernels
 from miniapps.kernels.halo import beside
 from miniapps.kernels.halo.interface import Region, box
 from miniapps.kernels.state_hash import hash_cells
+from miniapps.problem import steps_of
 
 Requests = Generator[Any, Any, Any]
 
@@ -170,6 +160,10 @@ class Patch(HaloUser[AmrKernels]):
         found[WRONG] = sum(self._wrong(part, values, sums) for part in slabs(self.bounds))
         return float(np.abs(sums[box(self.region(active))]).sum(dtype=float)), found
 
+    def measures(self, norms: np.ndarray, rows: np.ndarray) -> dict[str, Measure]:
+        """What it contributes: norms and rows of all grids, of which it has some."""
+        return {"norms": Measure("sum", norms), "grids": Measure("sum", rows)} | steps_of(self)
+
     def _wrong(self, bounds: Bounds, values: np.ndarray, sums: np.ndarray) -> int:
         """The number of wrong values and sums within some bounds, from any start."""
         part = box(self.region(bounds))
@@ -254,11 +248,8 @@ class Background(Patch):
     def measure(self) -> dict[str, Measure]:
         """Norm and row of the background, and those that refinements have left."""
         norm, row = self.row()
-        return {
-            "norms": Measure("sum", np.array([norm, *self.ended_norms])),
-            "grids": Measure("sum", np.vstack([row, self.ended])),
-            "steps made": Measure(JOIN, np.array([self.time])),
-        }
+        norms = np.array([norm, *self.ended_norms])
+        return self.measures(norms, np.vstack([row, self.ended]))
 
     def origin(self) -> int:
         """0 at the lowest point."""
@@ -335,11 +326,7 @@ class Refinement(Patch):
         """Its norm and row, at the place of its corner."""
         norms, rows = np.zeros(1 + CORNERS), np.zeros((1 + CORNERS, ROW), np.int64)
         norms[1 + self.corner], rows[1 + self.corner] = self.row()
-        return {
-            "norms": Measure("sum", norms),
-            "grids": Measure("sum", rows),
-            "steps made": Measure(JOIN, np.array([self.time])),
-        }
+        return self.measures(norms, rows)
 
     def origin(self) -> int:
         """The background's lowest point under it, as it was when the refinement began."""
