@@ -99,18 +99,6 @@ class _Law:
     time_s: Callable[..., np.ndarray]  # PE counts and parameters to times
 
 
-def _amdahl_columns(pes: np.ndarray) -> list[np.ndarray]:
-    return [np.ones_like(pes), 1 / pes]
-
-
-def _amdahl_parameters(serial: Any, divided: Any) -> tuple[Any, ...]:
-    return serial + divided, serial / (serial + divided)
-
-
-def _amdahl_time(pes: np.ndarray, t1_s: float, serial: float) -> np.ndarray:
-    return t1_s * (serial + (1 - serial) / pes)
-
-
 def _gustafson_columns(pes: np.ndarray) -> list[np.ndarray]:
     return [1 / pes, np.ones_like(pes)]
 
@@ -124,16 +112,16 @@ def _gustafson_time(pes: np.ndarray, t1_s: float, serial: float) -> np.ndarray:
 
 
 def _usl_columns(pes: np.ndarray) -> list[np.ndarray]:
-    """Amdahl's columns, whose serial fraction is sigma, and one for the cost of pairs of PEs."""
+    """Amdahl's two columns, whose serial fraction is sigma, and one for the cost of pairs."""
     return [np.ones_like(pes), 1 / pes, pes - 1]
 
 
-def _usl_parameters(serial: Any, divided: Any, pairs: Any) -> tuple[Any, ...]:
+def _usl_parameters(serial: Any, divided: Any, *pairs: Any) -> tuple[Any, ...]:
     t1_s = serial + divided
-    return t1_s, serial / t1_s, pairs / t1_s
+    return t1_s, serial / t1_s, *(one / t1_s for one in pairs)
 
 
-def _usl_time(pes: np.ndarray, t1_s: float, sigma: float, kappa: float) -> np.ndarray:
+def _usl_time(pes: np.ndarray, t1_s: float, sigma: float, kappa: float = 0.0) -> np.ndarray:
     return t1_s * (1 + sigma * (pes - 1) + kappa * pes * (pes - 1)) / pes
 
 
@@ -148,7 +136,9 @@ def _usl_weak_time(pes: np.ndarray, t1_s: float, sigma: float, kappa: float) -> 
 _SERIAL = ("t1_s", "serial_part")
 _USL = ("t1_s", "sigma", "kappa")
 _LAWS = {
-    "amdahl": _Law("Amdahl", _SERIAL, _amdahl_columns, False, _amdahl_parameters, _amdahl_time),
+    "amdahl": _Law(  # USL without a cost of pairs
+        "Amdahl", _SERIAL, lambda pes: _usl_columns(pes)[:2], False, _usl_parameters, _usl_time
+    ),
     "gustafson": _Law(
         "Gustafson", _SERIAL, _gustafson_columns, True, _gustafson_parameters, _gustafson_time
     ),
