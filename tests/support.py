@@ -549,10 +549,10 @@ def whole_record(given: dict[str, Any], step_s: float, work: float = 1.0) -> dic
 
 
 def record_of(spec: Any, step_s: float = 1e-3, work: float = 1.0, **other: Any) -> dict[str, Any]:
-    """A `whole_record` of the run that a spec asks for."""
+    """A `whole_record` of the run that a spec asks for, as the run writes it."""
     asked = {"app": spec.app, **spec.recorded(), "pes": spec.pes, "steps": spec.steps}
     asked |= {"problem": spec.prepared.parameters(), "warmup": spec.warmup}
-    return whole_record(asked | other, step_s, work)
+    return dict(json.loads(json.dumps(whole_record(asked | other, step_s, work))))
 
 
 def between_trials(data: Any, *_: Any) -> Interval:

@@ -17,8 +17,9 @@ LIMIT = 0.5  # of a run's time that others may take; more than `noise.NOISY`
 
 def campaign(*events: dict[str, Any], points: int = 1, done: Any = ()) -> Any:
     """A campaign of these events."""
+    head = {"points": [{}] * points, "study": {"shuffle_seed": 5}}
     return SimpleNamespace(
-        events=events, head={"points": [{}] * points}, completed=done,
+        events=events, head=head, completed=done,
         of=lambda kind: [event for event in events if event["event"] == kind],
     )  # fmt: skip
 
@@ -97,8 +98,6 @@ def test_time_that_is_left(seconds: tuple[float, ...], left: int, said: str) -> 
 
 class Subject:
     """A subject of which one point is wide."""
-
-    seed = 5
 
     def wide(self, campaign: Any, until: float) -> dict[int, float]:
         """Its widths."""

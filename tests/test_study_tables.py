@@ -69,10 +69,10 @@ def test_rounds_are_compared_with_the_coarsest_clock() -> None:
     """
     canned = study("strong", [(2, [20])])
     (record,) = (event["record"] for event in canned.events)
-    point, start, usual = canned.points[0], canned.start()[0], np.mean(record["rounds"]["wall_s"])
+    start, usual = canned.start()[0], np.mean(record["rounds"]["wall_s"])
     for tick, short in ((usual / 99, True), (usual / 101, False)):
         events = [start, start | {"clock_tick_s": tick}, start]
-        reason = validation.rejection_reason(Campaign(canned.head(), events), point, record)
+        reason = validation.rejection_reason(Campaign(canned.head(), events), 0, record)
         assert (reason is not None and "is too short for a clock" in reason) == short, reason
 
 

@@ -19,9 +19,7 @@ from typing import Any
 from miniapps import apps
 from miniapps.workbench.environment import variables_kept
 from miniapps.workbench.reproduce.wrong import MUST_FAIL
-from miniapps.workbench.run.revalidation import objection
 from miniapps.workbench.study.campaign import Campaign
-from miniapps.workbench.study.plan import CASE
 from miniapps.workbench.study.revalidation import dropped, objection_to
 from miniapps.workbench.study.runner import RunsOfAnApp
 
@@ -91,7 +89,7 @@ def _validated(head: Record, event: Record) -> tuple[Record, str | None]:
         event = event | {"record": unmarked(record)}
     except (KeyError, TypeError, AttributeError):
         return event, "is no whole record: its checks are none"
-    return event, objection_to(head, event)
+    return event, objection_to(head, event["point"], event["record"])
 
 
 @dataclass(frozen=True)
@@ -104,10 +102,6 @@ class RunsOfAModel(RunsOfAnApp):
         """The record, which says that it is not valid."""
         return marked(record, self.study.app)
 
-    def rejection(self, campaign: Campaign, point: int, result: Record | int) -> str | None:
+    def rejection(self, campaign: Campaign, point: int, record: Record) -> str | None:
         """Why a run does not count; its final state may depend on the decomposition."""
-        if isinstance(result, int):
-            return f"failed with status {result}"
-        asked = campaign.head["points"][point]
-        differing = [name for name in CASE if result.get(name) != asked[name]]
-        return objection(result) or (f"{differing[0]} is not as asked" if differing else None)
+        return objection_to(campaign.head, point, record)

@@ -146,7 +146,8 @@ class Writer:
         else:  # new, or killed while the head was being written
             require(_line(head).startswith(text), "--campaign", path, "is some other file")
             os.ftruncate(self.file, 0)
-            wrong = self.reader.misfit_of_head(json.loads(_line(head)))
+            head = json.loads(_line(head))  # as it will be read
+            wrong = self.reader.misfit_of_head(head)
             require(wrong is None, "--campaign", path, f"no study to write: {wrong}")
             self.campaign = self.reader(head)
             self._append(head)

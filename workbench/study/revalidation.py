@@ -90,7 +90,7 @@ def misfit_of_event(head: dict[str, Any], event: Event) -> str | None:
 def revalidated(head: dict[str, Any], events: list[Event]) -> list[Event]:
     """The events, in which each run that must not count is a dropped one."""
     reasons = {
-        number: objection_to(head, event)
+        number: objection_to(head, event["point"], event["record"])
         for number, event in enumerate(events)
         if event["event"] == "run"
     }
@@ -118,18 +118,22 @@ def dropped(run: Event, reason: str | None) -> Event:
     return kept | {"event": "dropped", "reason": reason, "final": False}
 
 
-def objection_to(head: dict[str, Any], run: Event) -> str | None:
-    """Why a run does not count, whatever the others are; None if it does."""
-    record, study, point = run["record"], head["study"], head["points"][run["point"]]
+def asked_of(head: dict[str, Any], number: int) -> dict[str, Any]:
+    """What the matrix asks of the runs of a point, by keys of a record, without the steps."""
+    study, point = head["study"], head["points"][number]
+    asked = {name: study[name] for name in ("app", "device", "warmup")}
+    return asked | {name: point[name] for name in (*CASE, "problem")}
+
+
+def objection_to(head: dict[str, Any], number: int, record: Any) -> str | None:
+    """Why the record of a point does not count, whatever others are; None if it does."""
     reason = objection(record)
     if reason is not None:
         return reason
-    asked = {name: point[name] for name in (*CASE, "problem")}
-    asked |= {name: study[name] for name in ("app", "device", "warmup")}
-    for name, value in asked.items():
+    for name, value in asked_of(head, number).items():
         if record[name] != value:
             return f"{name} was {record[name]}, asked was {value}"
-    steps = steps_of(head, point)
+    steps = steps_of(head, head["points"][number])
     if record["steps"] > steps:
         return f"steps were {record['steps']}, asked were {steps}"
     return None

@@ -32,7 +32,7 @@ from miniapps.workbench.run.versions import versions
 from miniapps.workbench.study import noise, validation
 from miniapps.workbench.study.campaign import VERSION, Campaign, Writer
 from miniapps.workbench.study.plan import Study, described
-from miniapps.workbench.study.validation import mean_step_s, rejection_reason
+from miniapps.workbench.study.validation import mean_step_s
 
 ATTEMPTS = 10  # at a run that other programs disturb, if --max-noise is given
 PATIENCE_S = 120.0  # the longest wait for a quiet machine before a run
@@ -59,10 +59,6 @@ class Subject(Protocol):
 
     reader: ClassVar[type[Campaign]] = Campaign  # of its campaign files
 
-    @property
-    def seed(self) -> int:
-        """Of the order of runs."""
-
     def header(self) -> dict[str, Any]:
         """The first line of the campaign file."""
 
@@ -81,8 +77,8 @@ class Subject(Protocol):
     def shown(self, record: dict[str, Any]) -> str:
         """What a run has measured, in a few words."""
 
-    def rejection(self, campaign: Campaign, point: int, result: dict[str, Any] | int) -> str | None:
-        """Why a run does not count; None if it does. ``result``: its record, or its status."""
+    def rejection(self, campaign: Campaign, point: int, record: dict[str, Any]) -> str | None:
+        """Why a run does not count; None if it does."""
 
     def stored(self, record: dict[str, Any]) -> dict[str, Any]:
         """What the campaign file stores of the record of a run that counts."""
@@ -100,12 +96,8 @@ class RunsOfAnApp(Subject):
     study: Study
     runs: Sequence[tuple[RunSpec, list[str]]]
     label = staticmethod(validation.label)
+    rejection = staticmethod(validation.rejection_reason)
     wide = staticmethod(validation.wide_points)
-
-    @property
-    def seed(self) -> int:
-        """Of the order of runs."""
-        return self.study.shuffle_seed
 
     def header(self) -> dict[str, Any]:
         """The first line of the campaign file."""
@@ -118,10 +110,6 @@ class RunsOfAnApp(Subject):
     def shown(self, record: dict[str, Any]) -> str:
         """The time per step."""
         return f"{mean_step_s(record) * 1e3:.4g} ms per step"
-
-    def rejection(self, campaign: Campaign, point: int, result: dict[str, Any] | int) -> str | None:
-        """Why a run does not count; None if it does."""
-        return rejection_reason(campaign, campaign.head["points"][point], result)
 
 
 def run_campaign(
@@ -215,9 +203,9 @@ def shuffled(study_seed: int, trial: int, points: int) -> list[int]:
 
 def _todo(subject: Subject, policy: Policy, campaign: Campaign) -> Iterator[tuple[int, int, int]]:
     """Trial and point of each missing run, and the number of runs left, if known."""
-    points = len(campaign.head["points"])
+    points, seed = len(campaign.head["points"]), campaign.head["study"]["shuffle_seed"]
     for trial in range(policy.most_trials if policy.until_ci else policy.trials):
-        order = shuffled(subject.seed, trial, points)
+        order = shuffled(seed, trial, points)
         if trial >= policy.trials:
             wide = subject.wide(campaign, policy.until_ci or math.inf)
             order = [point for point in order if point in wide]
@@ -249,17 +237,18 @@ def _one_run(
     result = launch.launch(spec, list(command), policy.stall_s)
     entry["seconds"] = round(time.perf_counter() - begun, 3)
     after_s = noise.sample()
-    reason = subject.rejection(writer.campaign, point, result)
-    noisy = None
-    if most is not None and reason is None and isinstance(result, dict):
-        noisy = _disturbance(writer.campaign, result, after_s, most)
-    if reason is None and noisy is None and isinstance(result, dict):
+    wrong = noisy = None
+    if isinstance(result, dict):
+        wrong = subject.rejection(writer.campaign, point, result)
+        if wrong is None and most is not None:
+            noisy = _disturbance(writer.campaign, result, after_s, most)
+    if isinstance(result, dict) and wrong is None and noisy is None:
         writer.add("run", **entry, record=subject.stored(result))
         outcome = subject.shown(result)
     else:
-        final = reason is not None and isinstance(result, dict)
-        writer.add("dropped", **entry, reason=reason or noisy, final=final)
-        outcome = f"DROPPED: {reason or noisy}"
+        reason = wrong or noisy or f"failed with status {result}"
+        writer.add("dropped", **entry, reason=reason, final=wrong is not None)
+        outcome = f"DROPPED: {reason}"
     writer.add("noise", seconds=after_s)
     name = f"{subject.label(writer.campaign.head, point)}: {outcome}"
     rest = f"; {_time_left(writer.campaign, left - 1)}" if left > 1 else ""

@@ -40,14 +40,15 @@ from miniapps.workbench.study.job_texts import (
     SUBMIT_TEXT,
 )
 from miniapps.workbench.study.joined import joined
-from miniapps.workbench.study.plan import CASE, Study, steps_of
+from miniapps.workbench.study.plan import Study, steps_of
+from miniapps.workbench.study.revalidation import asked_of
 from miniapps.workbench.study.runner import header_of, plain_command, shuffled
 from miniapps.workbench.study.validation import rejection_reason
 
 HEAD, SETTINGS, REMOTE_SHELL, SUBMIT = "head.json", "settings.sh", "remote-shell.sh", "submit.sh"
 RESULT_KEYS = {"valid", "checks", "state_hash"}  # that a record must have
 TIMING_KEYS = {"wall_s", "rounds"}  # that a valid one must have, too
-Found = dict[str, Any] | int | str  # a run's record, its exit status, or why it has no record
+Found = dict[str, Any] | str  # a run's record, or why it has none
 LONGEST = 1 << 16  # bytes of a command, which shlex reads in the square of a word's length
 RUN_FILE = re.compile(r"trial-(\d+)-point-(\d+)\.(json|failed|part-0\.json)")
 
@@ -225,11 +226,11 @@ def _found(
         require((trial, point) in asked, "collect", file, "is no run of this study")
         ended, failed = (folder / f"{_name(trial, point)}.{end}" for end in ("json", "failed"))
         if file == failed and not ended.exists():
-            yield trial, point, _status(file)
+            yield trial, point, f"failed with status {_status(file)}"
         elif file == ended or not (file == failed or ended.exists() or failed.exists()):
             found = _result(ended)
             if not isinstance(found, str):
-                _require_run(file, found, head, head["points"][point])
+                _require_run(file, found, head, point)
             yield trial, point, found
 
 
@@ -263,19 +264,15 @@ def _read_json(path: Path) -> dict[str, Any]:
         raise InputError("collect", path, "is no JSON object") from None
 
 
-def _require_run(
-    file: Path, record: dict[str, Any], head: dict[str, Any], point: dict[str, Any]
-) -> None:
+def _require_run(file: Path, record: dict[str, Any], head: dict[str, Any], point: int) -> None:
     """Raise InputError unless a record belongs to the requested run."""
-    wanted = {key: head["study"][key] for key in ("app", "warmup", "device")}
-    wanted |= {key: point[key] for key in (*CASE, "problem")}
-    for key, value in wanted.items():
+    for key, value in asked_of(head, point).items():
         allowed = f"is of another run: {key} is {record.get(key)}, not {value}"
         require(record.get(key) == value, "collect", file, allowed)
     needed = RESULT_KEYS | (TIMING_KEYS if record.get("valid") else set())
     lacking = ", ".join(sorted(needed - record.keys()))
     require(not lacking, "collect", file, f"lacks {lacking}: was it another version of miniapps?")
-    steps, asked = record.get("steps", 0), steps_of(head, point)
+    steps, asked = record.get("steps", 0), steps_of(head, head["points"][point])
     allowed = f"is of another run: steps is {steps}, not {asked}"
     require(0 < steps <= asked, "collect", file, allowed)
 
@@ -306,10 +303,9 @@ def _add(writer: Writer, folder: Path, trial: int, point: int, found: Found) -> 
     """Add a run unless the campaign has its final result; returns whether it is new and counts."""
     if (trial, point) in writer.campaign.completed:
         return False
-    asked = writer.campaign.head["points"][point]
     command = _command(folder / f"{_name(trial, point)}.command")
     run = {"trial": trial, "point": point, "command": command}
-    reason = found if isinstance(found, str) else rejection_reason(writer.campaign, asked, found)
+    reason = found if isinstance(found, str) else rejection_reason(writer.campaign, point, found)
     if reason is None:
         writer.add("run", **run, record=found)
         return True

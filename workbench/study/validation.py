@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from miniapps.parameters import shown
-from miniapps.workbench.run.revalidation import objection
 from miniapps.workbench.study.campaign import Campaign
-from miniapps.workbench.study.plan import CASE, case_of
-from miniapps.workbench.study.revalidation import answer_key
+from miniapps.workbench.study.plan import case_of
+from miniapps.workbench.study.revalidation import answer_key, objection_to
 from miniapps.workbench.study.statistics import mean_interval
 
 TICKS = 100  # the least mean length of a round, in ticks of the clock
@@ -50,28 +49,18 @@ def mean_step_s(record: dict[str, Any]) -> float:
     return record["wall_s"] / record["steps"]
 
 
-def rejection_reason(
-    campaign: Campaign, point: dict[str, Any], result: dict[str, Any] | int
-) -> str | None:
-    """Why the run of a point does not count; None if it does.
-
-    ``result``: the run's record, or the exit status of a run that failed.
-    """
-    if isinstance(result, int):
-        return f"failed with status {result}"
-    reason = objection(result)
+def rejection_reason(campaign: Campaign, point: int, record: dict[str, Any]) -> str | None:
+    """Why the record of a point's run does not count; None if it does."""
+    reason = objection_to(campaign.head, point, record)
     if reason is not None:
         return reason
-    for name in CASE:
-        if result[name] != point[name]:
-            return f"{spaced(name)} was {result[name]}, asked was {point[name]}"
     tick = max((start["clock_tick_s"] for start in campaign.of("start")), default=0.0)
-    usual = statistics.fmean(result["rounds"]["wall_s"])
+    usual = statistics.fmean(record["rounds"]["wall_s"])
     if usual < TICKS * tick:
         return f"a round of {usual:.2g} s is too short for a clock that ticks {tick:.2g} s"
     for run in campaign.of("run"):
         other = run["record"]
-        if other["state_hash"] != result["state_hash"] and answer_key(other) == answer_key(result):
+        if other["state_hash"] != record["state_hash"] and answer_key(other) == answer_key(record):
             return f"ended in another state than run {run['point']} of trial {run['trial'] + 1}"
     return None
 

@@ -195,11 +195,6 @@ class CommRuns(Subject):
     plan: Plan
     policy: Policy
 
-    @property
-    def seed(self) -> int:
-        """Of the order of runs."""
-        return self.plan.wanted.seed
-
     def header(self) -> dict[str, Any]:
         """The first line of the campaign file."""
         points = [one.point() for one in self.plan.launches]
@@ -212,7 +207,7 @@ class CommRuns(Subject):
     def launched(self, campaign: Campaign, trial: int, point: int) -> tuple[CommSpec, list[str]]:
         """A launch, whose sizes come in an order of its own; data are checked until they were."""
         spec, library = self.plan.launches[point].spec, self.plan.launches[point].library
-        seed = Random(f"{self.seed} {trial} {point}").randrange(1 << 31)
+        seed = Random(f"{self.plan.wanted.seed} {trial} {point}").randrange(1 << 31)
         checked = spec.benchmark != ANATOMY and is_checked(campaign.events, point)
         settings = replace(spec.settings, seed=seed, no_check=checked)
         spec = replace(spec, settings=settings)
@@ -229,8 +224,6 @@ class CommRuns(Subject):
         ends = f"{first:.4g} {unit} for {sizes[0]} B"
         return ends if len(sizes) == 1 else f"{ends}, {last:.4g} for {sizes[-1]} B"
 
-    def rejection(self, campaign: Campaign, point: int, result: dict[str, Any] | int) -> str | None:
+    def rejection(self, campaign: Campaign, point: int, record: dict[str, Any]) -> str | None:
         """Why a run does not count; None if it does."""
-        if isinstance(result, int):
-            return f"failed with status {result}"
-        return objection(campaign.head["points"][point], result)
+        return objection(campaign.head["points"][point], record)
