@@ -49,6 +49,7 @@ from miniapps.workbench.reproduce.predicates import FAILS, HOLDS, OPEN
 from miniapps.workbench.run import batch, launch
 from miniapps.workbench.run.cases import Case
 from miniapps.workbench.run.record import DISTURBED
+from miniapps.workbench.run.revalidation import CASE
 from miniapps.workbench.study import figures as study_figures
 from miniapps.workbench.study import noise, statistics
 from miniapps.workbench.study.campaign import Campaign
@@ -56,7 +57,7 @@ from miniapps.workbench.study.comm.claims import Wanted
 from miniapps.workbench.study.comm.series import Line
 from miniapps.workbench.study.drawing import new_figure
 from miniapps.workbench.study.options import study_of
-from miniapps.workbench.study.plan import CASE, case_of, described
+from miniapps.workbench.study.plan import case_of, described
 from miniapps.workbench.study.statistics import Interval
 
 FIGURES = {figure.name: figure for figure in papers.figures()}

@@ -23,9 +23,10 @@ from miniapps.parameters import InputError
 from miniapps.workbench import cli, environment
 from miniapps.workbench.exit_status import VALID, WRONG
 from miniapps.workbench.run import launch, record
+from miniapps.workbench.run.revalidation import CASE
 from miniapps.workbench.study import noise, options, provenance, runner, tables, validation
 from miniapps.workbench.study.campaign import Campaign, Writer
-from miniapps.workbench.study.plan import CASE, Study
+from miniapps.workbench.study.plan import Study
 from miniapps.workbench.study.revalidation import answer_key
 from miniapps.workbench.study.runner import Policy
 from miniapps.workbench.study.statistics import mean_interval

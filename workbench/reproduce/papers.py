@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from miniapps.communication.settings import Span
@@ -29,15 +28,13 @@ from miniapps.workbench.study.options import PAPERS, SHIPPED, published_values, 
 
 RATIO, DIFFERENCE, GROWTH, EFFICIENCY = "ratio", "difference", "growth", "efficiency"
 RATIOS = "ratios"  # in place of published numbers: all ratios of the published values of two lines
-TAKES: Mapping[str, str] = MappingProxyType(
-    {
-        "value": "the value",
-        DIFFERENCE: "the value less that of the line it is compared with",
-        RATIO: "the value over that of the line it is compared with",
-        GROWTH: "the time on the most PEs over that on the fewest",
-        EFFICIENCY: "the share of the ideal speed-up from the fewest to the most PEs",
-    }
-)
+TAKES: Mapping[str, str] = {
+    "value": "the value",
+    DIFFERENCE: "the value less that of the line it is compared with",
+    RATIO: "the value over that of the line it is compared with",
+    GROWTH: "the time on the most PEs over that on the fewest",
+    EFFICIENCY: "the share of the ideal speed-up from the fewest to the most PEs",
+}
 EFFECT, SAME, ABOVE = "effect", "same", "above"
 RULES = (EFFECT, SAME, ABOVE)
 

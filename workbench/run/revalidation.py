@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -30,9 +29,9 @@ SHAPES = shape_in(Path(__file__).with_name("record.json"), transport=TRANSPORT)
 RECORD: Mapping[str, Any] = SHAPES["record"]
 MEASURED: Mapping[str, Any] = SHAPES["measured"]  # the further keys of a valid record
 HOST: Mapping[str, Any] = RECORD["host"]
-CASE: Mapping[str, Any] = MappingProxyType(
-    {key: RECORD[key] for key in ("driver", "pes", "odf", "balancer", "lb_period")}
-)
+CASE: Mapping[str, Any] = {  # the keys of a `Case`
+    key: RECORD[key] for key in ("driver", "pes", "odf", "balancer", "lb_period")
+}
 
 
 def objection(record: Any) -> str | None:

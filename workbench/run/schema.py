@@ -9,15 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any
 
 SCHEMA = 2
-RENAMED_KEYS: Mapping[str, str] = MappingProxyType({"frames": "snapshot_every"})
+RENAMED_KEYS: Mapping[str, str] = {"frames": "snapshot_every"}
 NEVER_BALANCED = ("--lb-period", "0")  # given to all runs by earlier versions
-RENAMED_OPTIONS: Mapping[str, str] = MappingProxyType(
-    {"--frames": "--snapshot-every", "--blocks": "--pe-grid"}
-)
+RENAMED_OPTIONS: Mapping[str, str] = {"--frames": "--snapshot-every", "--blocks": "--pe-grid"}
 
 
 def upgraded(record: Mapping[str, Any]) -> dict[str, Any]:

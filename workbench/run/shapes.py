@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from miniapps.parameters import printable
@@ -117,7 +116,7 @@ def shape_in(file: Path, **more: Kind) -> Any:
 
 def _shape(words: Any, kinds: Mapping[str, Kind]) -> Any:
     if isinstance(words, dict):
-        return MappingProxyType({key: _shape(inner, kinds) for key, inner in words.items()})
+        return {key: _shape(inner, kinds) for key, inner in words.items()}
     if isinstance(words, list):
         return [_shape(inner, kinds) for inner in words]
     name, null, _ = words.partition(" or null")

@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 from collections.abc import Mapping
 from functools import cache
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from miniapps import apps
@@ -29,7 +29,7 @@ def of(app: str, runs: str, device: str = "cpu") -> Mapping[str, Fault]:
     others = MESSAGES, RESULTS, OF_THE_PACKAGE.format(package=runs.rpartition(".")[0])
     modules = (module_of(app, device), *((OF_GPUS,) if device == "gpu" else others))
     found = [fault for module in modules for fault in listed(module)]
-    return MappingProxyType({key(fault): fault for fault in found})
+    return {key(fault): fault for fault in found}
 
 
 def module_of(app: str, device: str = "cpu") -> str:

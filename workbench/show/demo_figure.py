@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from miniapps import drivers
@@ -13,9 +12,9 @@ from miniapps.workbench.show.plots import COLOURS
 from miniapps.workbench.study.cells import number
 
 WAITING = "#D9D9D9"
-BELOW: Mapping[str, Any] = MappingProxyType(
-    {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 2, "frameon": False}
-)
+BELOW: Mapping[str, Any] = {
+    "loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 2, "frameon": False
+}  # fmt: skip
 
 
 def named(driver: str, pes: int, odf: int = 1, balancer: str | None = None, unit: str = "") -> str:

@@ -6,9 +6,8 @@ columns that ASE makes velocities of. Atoms are in the order of their ids, the s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from miniapps.workbench.show.saved import SavedRun
 from miniapps.workbench.show.trajectory import NO_SPECIES, Trajectory, trajectory_in
 
 PROPERTIES = "species:S:1:pos:R:3:momenta:R:3:masses:R:1:id:I:1"
-SYMBOLS = MappingProxyType({NO_SPECIES: "X"})  # ASE's symbol of atoms that are of no element
+SYMBOLS: Mapping[str, str] = {NO_SPECIES: "X"}  # ASE's symbol of atoms that are of no element
 
 
 def write_xyz(source: Path, target: Path) -> Path:

@@ -15,6 +15,7 @@ from miniapps.drivers.hosts import Hosts
 from miniapps.parameters import InputError, require
 from miniapps.workbench import environment
 from miniapps.workbench.run.cases import Case
+from miniapps.workbench.run.revalidation import CASE
 from miniapps.workbench.run.spec import RunSpec
 
 KINDS: Mapping[str, str] = {
@@ -24,7 +25,6 @@ KINDS: Mapping[str, str] = {
     "lb": "the same problem and PEs; no balancing, and every balancer with every period",
     "granularity": "the same PEs, a problem that is halved repeatedly",
 }
-CASE = ("driver", "pes", "odf", "balancer", "lb_period")  # keys of a Case, a point and a record
 SHARED = ("steps", "warmup", "device", "pe_grid")  # options of all runs of a study
 MOST_HALVINGS = 189  # of three axes, each of 63 bits
 MOST_STEPS = 10_000  # of a granularity study: 0.25 s, if a step without work takes 25 us
