@@ -105,7 +105,7 @@ def _of_app(
         name = figure.name if model is None else f"{figure.name}, as published: {model}"
         print(f"{name}, {scale}:", file=sys.stderr)
         specs = usable(study.specs(), study.kind, None)
-        policy = _policy(options.trials, max_noise)
+        policy = Policy(options.trials, max_noise=max_noise)
         subject = models.RunsOfAModel if model else RunsOfAnApp
         return run_campaign(study, specs, policy, path, subject)
 
@@ -150,10 +150,5 @@ def _of_messages(figure: Figure, scale: str, path: Path, max_noise: float | None
     plan = Plan.of(wanted, {})
     reasons = "; ".join(f"{one['variants']}: {one['reason']}" for one in plan.left_out)
     require(bool(plan.launches), "reproduce", figure.name, f"cannot be measured here: {reasons}")
-    policy = _policy(wanted.trials, max_noise)
+    policy = Policy(wanted.trials, max_noise=max_noise)
     return measure(CommRuns(plan, policy), policy, path)
-
-
-def _policy(trials: int, max_noise: float | None) -> Policy:
-    """How often to run, with PEs pinned."""
-    return Policy(trials, None, trials, pin=True, stall_s=None, max_noise=max_noise)

@@ -181,11 +181,7 @@ def html(found: Sequence[Found], scale: str, shown: list[dict[str, Any]]) -> str
         rule=RULE,
         changes=CHANGES,
         tables=[summary_table(found), changes_table(found), *ideal, *map(claims_table, found)],
-        published=[],
-        failures=Table("", (), ()),
         commands=Table("Commands", columns_of("figure", "$command"), commands),
-        split=[],
-        disturbed=[],
         figures=shown,
         factor=FACTOR,
     )

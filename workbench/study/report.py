@@ -74,13 +74,10 @@ def is_wrong(campaign: Campaign) -> bool:
 def read_study(path: Path) -> Campaign:
     """The campaign of a study. Raises InputError, also if it has no runs."""
     campaign = Campaign.read(path)
-    study = campaign.head.get("study", {})
-    known = isinstance(study, dict) and study.get("kind") in KINDS
-    require(known and bool(campaign.head.get("points")), "campaign", path, "holds no study")
-    known_apps = apps.names()
-    require(study["app"] in known_apps, "campaign", path, f"is of none of {', '.join(known_apps)}")
-    whole = all("event" in entry for entry in campaign.events)
-    require(whole, "campaign", path, "has a line without an event")
+    study, known = campaign.head["study"], apps.names()
+    planned = study["kind"] in KINDS and bool(campaign.head["points"])
+    require(planned, "campaign", path, "holds no study")
+    require(study["app"] in known, "campaign", path, f"is of none of {', '.join(known)}")
     validated = any(campaign.of("run")) or any(campaign.of("dropped"))
     require(validated, "campaign", path, "holds no runs yet")
     return campaign
@@ -197,7 +194,7 @@ def html(
 
 
 def rendered(template: str, figures: list[dict[str, Any]], **values: Any) -> str:
-    """A page from one of the templates beside this file."""
+    """A page from one of the templates beside this file; what is not given is empty."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -210,4 +207,5 @@ def rendered(template: str, figures: list[dict[str, Any]], **values: Any) -> str
         lstrip_blocks=True,
     )
     shown = [figure | {"svg": Markup(figure["svg"])} for figure in figures]
-    return around.get_template(template).render(figures=shown, **values)
+    empty = {"published": [], "split": [], "disturbed": [], "failures": Table("", (), ())}
+    return around.get_template(template).render(empty | values, figures=shown)

@@ -45,10 +45,10 @@ class Policy:
     """How to run and how often: ``trials`` times, then until intervals are narrow enough."""
 
     trials: int
-    until_ci: float | None  # half the width of the mean's 99 % interval, over the mean
-    most_trials: int
-    pin: bool
-    stall_s: float | None
+    until_ci: float | None = None  # half the width of the mean's 99 % interval, over the mean
+    most_trials: int = 0  # with ``until_ci``
+    pin: bool = True
+    stall_s: float | None = None
     launcher: str | None = None  # path of the mpiexec; None: the one beside this Python
     force: bool = False  # also what does not fit into the memory of this machine
     max_noise: float | None = None  # the largest share of a run's time that others may take

@@ -73,11 +73,8 @@ def command(options: argparse.Namespace, runtime: list[str]) -> int:
         return VALID
     suffix = "-quick" if options.quick else "-as-published" if options.as_published else ""
     folder = options.campaign or Path(options.file.stem + suffix)
-    trials = plan.wanted.trials
     policy = Policy(
-        trials=trials,
-        until_ci=None,
-        most_trials=trials,
+        plan.wanted.trials,
         pin=not options.no_pin,
         stall_s=options.stall,
         max_noise=options.max_noise,
