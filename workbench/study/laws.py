@@ -12,7 +12,6 @@ from scipy import optimize
 
 from miniapps.workbench.plural import counted
 from miniapps.workbench.study.statistics import (
-    LEVEL,
     Interval,
     Numbers,
     bootstrap_bounds,
@@ -157,7 +156,7 @@ def _fit(model: str, pes: Numbers, times: Numbers) -> Fit:
     values = estimate(*trials)
     if not np.isfinite(values).all():
         raise ValueError(f"the best fit of {law.title} takes no time on one PE")
-    lows, highs = bootstrap_bounds(trials, estimate, LEVEL, 0, "percentile")
+    lows, highs = bootstrap_bounds(trials, estimate, "percentile")
     found = zip(values.tolist(), lows.tolist(), highs.tolist(), strict=True)
     predicted = law.time_s(counts, *values)
     means = np.array([sample.mean() for sample in trials])

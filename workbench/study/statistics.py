@@ -21,6 +21,7 @@ import numpy as np
 from scipy import stats
 
 LEVEL = 0.99
+HALF = 0.5  # of the best rate
 RESAMPLES = 9999  # of a bootstrap
 LARGEST_EXACT = 10_000  # pairs of trials; with more, an exact test takes seconds and adds nothing
 MOST_ARRANGEMENTS = 20_000  # tried by the exact test with ties: 0.1 s for 8 against 8 trials
@@ -46,19 +47,17 @@ class Interval:
         return Interval(self.value * factor, self.low * factor, self.high * factor)
 
 
-def mean_interval(values: Numbers, level: float = LEVEL, seed: int = 0) -> Interval:
+def mean_interval(values: Numbers) -> Interval:
     """The mean of ``values`` (n,) with its BCa bootstrap interval.
 
     Bounds are NaN for a single value, and the mean itself if all values are equal. The same
-    values and seed give the same bounds. Source: Efron, J. Am. Stat. Assoc. 82 (1987) 171. Raises
-    ValueError for no values, for a value that is not finite, and for a level outside 0 to 1.
+    values give the same bounds. Source: Efron, J. Am. Stat. Assoc. 82 (1987) 171. Raises
+    ValueError for no values, and for a value that is not finite.
     """
-    return _bca((sample_of("values", values),), np.mean, level, seed)
+    return _bca((sample_of("values", values),), np.mean)
 
 
-def ratio_interval(
-    numerator: Numbers, denominator: Numbers, level: float = LEVEL, seed: int = 0
-) -> Interval:
+def ratio_interval(numerator: Numbers, denominator: Numbers) -> Interval:
     """The mean of ``numerator`` (n,) over that of ``denominator`` (m,), with its BCa interval.
 
     The two samples are independent, not paired: they are resampled separately. Bounds are NaN if
@@ -66,7 +65,7 @@ def ratio_interval(
     with a value that is not above 0.
     """
     data = (sample_of("numerator", numerator), positive("denominator", denominator))
-    return _bca(data, _ratio_of_means, level, seed)
+    return _bca(data, _ratio_of_means)
 
 
 def speedup(base: Numbers, times: Numbers) -> Interval:
@@ -113,10 +112,10 @@ class UTest:
     note: str  # why no difference could have been significant, or empty
 
 
-def u_test(first: Numbers, second: Numbers, level: float = LEVEL) -> UTest:
+def u_test(first: Numbers, second: Numbers) -> UTest:
     """Test whether ``first`` (n,) tends to be larger or smaller than ``second`` (m,).
 
-    The significance level is 1 - ``level``. The p value is exact, except for more than
+    The significance level is 1 - `LEVEL`. The p value is exact, except for more than
     `LARGEST_EXACT` pairs, or for ties with more than `MOST_ARRANGEMENTS` choices of n from n + m or
     with a set of one trial: then it is the normal approximation. With n and m trials p is at least
     2 / C(n + m, n); ``note`` states if that is too large for significance.
@@ -125,7 +124,7 @@ def u_test(first: Numbers, second: Numbers, level: float = LEVEL) -> UTest:
     Delaney, J. Educ. Behav. Stat. 25 (2000) 101. Raises ValueError like `mean_interval`.
     """
     one, two = sample_of("first", first), sample_of("second", second)
-    limit = round(1 - _checked_level(level), 12)  # 1 - 0.99 is more than 0.01
+    limit = round(1 - LEVEL, 12)  # 1 - 0.99 is more than 0.01
     least = 2 / math.comb(one.size + two.size, one.size)
     u, p = stats.mannwhitneyu(one, two, alternative="two-sided", method=_test_method(one, two))
     p = max(float(p), least)  # the approximation can be below any possible p
@@ -148,16 +147,16 @@ def _test_method(one: np.ndarray, two: np.ndarray) -> Any:
     return "asymptotic"
 
 
-def crossing(lengths: Numbers, efficiencies: Numbers, level: float = 0.5) -> Interval:
-    """The step length in s at which efficiency falls below ``level`` as steps get shorter.
+def crossing(lengths: Numbers, efficiencies: Numbers) -> Interval:
+    """The step length in s at which efficiency falls below `HALF` as steps get shorter.
 
     ``lengths`` (n,) are step lengths in s, all different, in any order; ``efficiencies`` (n,) are
     fractions of the best rate. Between two lengths the efficiency is linear in log(length). The
     bounds are the measured lengths on both sides: 0 and the shortest one if it is never below, the
     longest one and infinity if it is always below. The value is NaN in these cases, and if the
-    efficiency crosses the level more than once; then the bounds enclose all crossings. With 0.5
-    this is METG(50 %) of Slaughter et al., Task Bench, SC 2020. Raises ValueError for lengths that
-    are equal or not above 0, and for arrays of different sizes.
+    efficiency crosses a half more than once; then the bounds enclose all crossings. Source:
+    METG(50 %) of Slaughter et al., Task Bench, SC 2020. Raises ValueError for lengths that are
+    equal or not above 0, and for arrays of different sizes.
     """
     steps, shares = positive("lengths", lengths), sample_of("efficiencies", efficiencies)
     check_same_size("lengths", steps, "efficiencies", shares)
@@ -165,7 +164,7 @@ def crossing(lengths: Numbers, efficiencies: Numbers, level: float = 0.5) -> Int
         raise ValueError("lengths: must all be different")
     order = np.argsort(steps)
     steps, shares = steps[order], shares[order]
-    below = shares < level
+    below = shares < HALF
     (found,) = np.nonzero(below[:-1] != below[1:])
     if not found.size:
         low, high = (steps[-1], math.inf) if below.all() else (0.0, steps[0])
@@ -174,7 +173,7 @@ def crossing(lengths: Numbers, efficiencies: Numbers, level: float = 0.5) -> Int
     if found.size > 1 or not below[0]:
         return Interval(math.nan, low, high)
     ends = [found[0], found[0] + 1]
-    value = float(np.exp(np.interp(level, shares[ends], np.log(steps[ends]))))
+    value = float(np.exp(np.interp(HALF, shares[ends], np.log(steps[ends]))))
     return Interval(value, low, high)
 
 
@@ -209,38 +208,29 @@ def check_same_size(name: str, array: np.ndarray, other_name: str, other: np.nda
         raise ValueError(f"{name}, {other_name}: {array.size} and {other.size} must be the same")
 
 
-def _checked_level(level: float) -> float:
-    if not 0 < level < 1:
-        raise ValueError(f"level {level}: must be between 0 and 1")
-    return level
-
-
 def _ratio_of_means(numerator: np.ndarray, denominator: np.ndarray, axis: int = -1) -> Any:
     return numerator.mean(axis) / denominator.mean(axis)
 
 
-def _bca(
-    data: tuple[np.ndarray, ...], statistic: Callable[..., Any], level: float, seed: int
-) -> Interval:
+def _bca(data: tuple[np.ndarray, ...], statistic: Callable[..., Any]) -> Interval:
     """A statistic of independent samples with its BCa interval.
 
     If all values are equal up to rounding, BCa divides 0 by 0; the interval is then that of
     percentiles.
     """
-    low, high = bootstrap_bounds(data, statistic, level, seed, "BCa")
+    low, high = bootstrap_bounds(data, statistic, "BCa")
     if np.isnan([low, high]).any():
-        low, high = bootstrap_bounds(data, statistic, level, seed, "percentile")
+        low, high = bootstrap_bounds(data, statistic, "percentile")
     return Interval(float(statistic(*data)), float(low), float(high))
 
 
 def bootstrap_bounds(
-    data: Sequence[np.ndarray], statistic: Callable[..., Any], level: float, seed: int, method: str
+    data: Sequence[np.ndarray], statistic: Callable[..., Any], method: str
 ) -> tuple[Any, Any]:
     """Lower and upper bounds of a statistic, in its shape, by a bootstrap over all samples.
 
     NaN if a sample has a single value, or if the method has no bounds.
     """
-    _checked_level(level)
     value = statistic(*data)
     if min(sample.size for sample in data) < 2:
         return value * math.nan, value * math.nan
@@ -251,10 +241,10 @@ def bootstrap_bounds(
         low, high = stats.bootstrap(
             data,
             statistic,
-            confidence_level=level,
+            confidence_level=LEVEL,
             n_resamples=RESAMPLES,
             method=method,
             vectorized=True,
-            rng=np.random.default_rng(seed),
+            rng=np.random.default_rng(0),
         ).confidence_interval
     return low, high
