@@ -18,7 +18,7 @@ from miniapps.workbench.exit_status import VALID, WRONG
 from miniapps.workbench.selftest import altered, drawn, numbered
 from miniapps.workbench.selftest.altered import RUN, Change, Tried, in_process
 from miniapps.workbench.selftest.command import Asked, append_to
-from miniapps.workbench.selftest.numbers import FAULTS
+from miniapps.workbench.selftest.numbered import FAULTS
 
 LEAST = 150
 FILE = "drivers/outcome.py"

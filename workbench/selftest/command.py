@@ -47,7 +47,7 @@ class Asked:
     """What to try: the drivers' ``names``, a part of the faults' names, and how large runs are.
 
     ``drawn``: how many trials of each app and driver to make, or a `Part` of them, others each day;
-    None: all. ``numbers``: likewise, of `numbers.FAULTS`. ``report``: a file of JSON Lines, to
+    None: all. ``numbers``: likewise, of `numbered.FAULTS`. ``report``: a file of JSON Lines, to
     which each trial is appended as it ends; ``resume``: leave out the trials that it has. Raises
     InputError.
     """

@@ -1,19 +1,32 @@
-"""What `miniapps selftest` says of faults of numbers: which were tried, and what saw each."""
+"""Faults of numbers about a run: its times, their units, statistics, and what is shown of them.
+
+A run's checks prove its bits, not its seconds. So each of these faults, a change of a line, must be
+seen by a run, as its times contradict each other, or by the test that numbers.toml names.
+"""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from miniapps.workbench.exit_status import VALID, WRONG
 from miniapps.workbench.plural import counted
+from miniapps.workbench.quoting import markdown_row
 from miniapps.workbench.selftest import altered
 from miniapps.workbench.selftest.altered import Change, Tried
 from miniapps.workbench.selftest.drawn import of_day
-from miniapps.workbench.selftest.numbers import FAULTS
 from miniapps.workbench.table import Column, Table, say, show
 
 PRESET = "numbers"  # in the report, in place of a size
+TABLE = Path(__file__).with_name("numbers.toml")
+FAULTS = tuple(
+    Change(name, file, old, new, seen_by)
+    for file, witnesses in tomllib.loads(TABLE.read_text(encoding="utf-8")).items()
+    for seen_by, faults in witnesses.items()
+    for name, (old, new) in faults.items()
+)
 COLUMNS = Column("fault"), Column("file"), Column("caught by")
 
 
@@ -44,7 +57,7 @@ def show_table(found: Sequence[Tried], markdown: bool) -> None:
     ]
     if markdown:
         for row in rows:
-            print(f"| {' | '.join(row)} |")
+            print(markdown_row(row))
     elif rows:
         show([Table("what caught each fault of numbers", COLUMNS, tuple(rows))])
 
