@@ -950,7 +950,7 @@ def test_the_page_is_what_its_campaigns_give(monkeypatch: Any) -> None:
     """Catches numbers edited by hand, and a page that is older than its claims or campaigns."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     folder = ROOT / "docs/reproduction"
-    found = report.found_in([*FIGURES.values()], carry_out.QUICK, folder)
+    found = [results.found_of(one, carry_out.QUICK, folder) for one in FIGURES.values()]
     command = "miniapps reproduce --report --quick --folder docs/reproduction"
     assert (ROOT / "docs/reproduction.md").read_text() == report.page(
         found, carry_out.QUICK, folder

@@ -104,7 +104,7 @@ def reproduced(figure: Any, scale: str, options: argparse.Namespace) -> int:
 
 def report_of(figures: Sequence[Any], scale: str, options: argparse.Namespace) -> int:
     """Measure all figures that can be, and write the report; returns the exit status."""
-    from miniapps.workbench.reproduce import carry_out, report, tables
+    from miniapps.workbench.reproduce import carry_out, report, results, tables
 
     status = VALID
     able = [figure for figure in figures if carry_out.missing(figure) is None]
@@ -114,7 +114,7 @@ def report_of(figures: Sequence[Any], scale: str, options: argparse.Namespace) -
             status = max(status, done)
         except InputError as error:
             print(f"left out: {figure.name}: {error}")
-    found = report.found_in(figures, scale, options.folder)
+    found = [results.found_of(figure, scale, options.folder) for figure in figures]
     written = report.write(found, scale, options.folder)
     show([tables.summary_table(found)])
     print(*(f"report: {path}" for path in written), sep="\n")

@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.workbench.reproduce.lines import Lines
 from miniapps.workbench.reproduce.papers import DIFFERENCE, Figure
 from miniapps.workbench.reproduce.predicates import NEUTRAL, Outcome
-from miniapps.workbench.reproduce.results import Found
+from miniapps.workbench.reproduce.results import Found, Lines
 from miniapps.workbench.show.captions import fitted, wrapped
 from miniapps.workbench.show.marks import styled
 from miniapps.workbench.study.comm.series import Line

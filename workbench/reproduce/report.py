@@ -10,9 +10,8 @@ from typing import Any
 from miniapps.workbench.plural import counted
 from miniapps.workbench.quoting import markdown_row
 from miniapps.workbench.reproduce.ideal import gains_table
-from miniapps.workbench.reproduce.papers import Figure
 from miniapps.workbench.reproduce.predicates import FACTOR, FAILS, HOLDS, OPEN, RULE
-from miniapps.workbench.reproduce.results import Found, found_of
+from miniapps.workbench.reproduce.results import Found
 from miniapps.workbench.reproduce.settings import is_as_asked
 from miniapps.workbench.reproduce.tables import changes_table, claims_table, summary_table
 from miniapps.workbench.run.record import DISTURBED, disturbed
@@ -70,11 +69,6 @@ def markdown(table: Table, titled: bool = True) -> str:
     lines = [*([f"**{table.title}**", ""] if titled else []), *map(markdown_row, rows)]
     notes = [line for note in table.notes for line in ("", prose(f"{note[0].upper()}{note[1:]}"))]
     return "\n".join([*lines, *notes])
-
-
-def found_in(figures: Sequence[Figure], scale: str, folder: Path) -> list[Found]:
-    """The results of all figures, from the campaigns in a folder."""
-    return [found_of(figure, scale, folder) for figure in figures]
 
 
 def page(found: Sequence[Found], scale: str, folder: Path) -> str:
