@@ -85,6 +85,12 @@ def add_stall(group: Any, help: str = "as of `miniapps run`") -> None:
     add_former(group, "--timeout", "--stall", "stall", type=typed(SECONDS))
 
 
+def add_max_noise(add: Any) -> None:
+    """Add ``--max-noise``, by a method ``add_argument``."""
+    help = "wait while the machine is busy, and repeat runs that others disturbed more"
+    add_number(add, "--max-noise", SHARE, help, metavar="P%")
+
+
 class _Former(argparse.Action):
     """Stores the value of an option that has another name now."""
 

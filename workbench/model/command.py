@@ -14,13 +14,9 @@ from miniapps.workbench.exit_status import VALID
 from miniapps.workbench.run.spec import RunSpec
 from miniapps.workbench.run.writable import check_figure
 from miniapps.workbench.show.marks import write
+from miniapps.workbench.study import plan
 
-KINDS = {
-    "strong": "the same problem on more and more PEs",
-    "weak": "a problem that grows with the PEs, as each app defines",
-    "odf": "the same problem and PEs, more and more blocks per PE",
-    "lb": "the same problem and PEs, without and with load balancing",
-}
+KINDS = {kind: help for kind, help in plan.KINDS.items() if kind != "granularity"}
 MOST_PREDICTED = 16  # the default for --pes ends at so many full hosts
 EXAMPLES = """examples:
   miniapps model measure

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from miniapps.parameters import InputError, require
-from miniapps.workbench.arguments import SHARE, add_number, refuse_runtime
+from miniapps.workbench.arguments import add_max_noise, refuse_runtime
 from miniapps.workbench.exit_status import VALID
 from miniapps.workbench.table import show
 
@@ -32,8 +32,7 @@ def add_options(parser: Any) -> None:
     add("--folder", type=Path, default=Path("reproduction"), help=help)
     help = "of the figure's study, made elsewhere: show it, and run nothing"
     add("--campaign", type=Path, metavar="FILE.jsonl", help=help)
-    help = "wait while the machine is busy, and repeat runs that others disturbed more"
-    add_number(add, "--max-noise", SHARE, help, metavar="P%")
+    add_max_noise(add)
     parser.epilog = EXAMPLES
     parser.set_defaults(command=command, starts_runs=True)
 

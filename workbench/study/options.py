@@ -24,6 +24,7 @@ from miniapps.parameters import InputError, contents, integer, require
 from miniapps.workbench.arguments import (
     SHARE,
     add_app_options,
+    add_max_noise,
     add_number,
     add_options,
     add_stall,
@@ -154,8 +155,7 @@ def add_study_options(parser: Any, problem: Any) -> None:
     add_number(add, "--until-ci", SHARE, "add trials until intervals are narrow", metavar="P%")
     help = f"with --until-ci; default: {MOST_TRIALS}"
     add("--max-trials", type=typed(int), metavar="N", help=help)
-    help = "wait while the machine is busy, and repeat runs that others disturbed more"
-    add_number(add, "--max-noise", SHARE, help, metavar="P%")
+    add_max_noise(add)
     add("--shuffle-seed", type=typed(int), default=0, metavar="N", help="seed of the order of runs")
     add("--force", action="store_true", help="run even what does not fit into memory")
     add("--hosts", type=typed(hosts), metavar="a:8,b:8", help="as of `miniapps run`")

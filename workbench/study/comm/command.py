@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from miniapps.parameters import require
-from miniapps.workbench.arguments import SHARE, add_number, add_stall, refuse_runtime, typed
+from miniapps.workbench.arguments import add_max_noise, add_stall, refuse_runtime, typed
 from miniapps.workbench.exit_status import VALID
 from miniapps.workbench.run.writable import check_writable
 
@@ -30,8 +30,7 @@ def add_options(parser: Any) -> None:
     add("--shuffle-seed", type=typed(int), metavar="N", help="seed of the order of launches")
     help = "where an MPI library is installed; repeatable; default: NAME beside this Python"
     add("--library", action="append", default=[], metavar="NAME=FOLDER", help=help)
-    help = "wait while the machine is busy, and repeat launches that others disturbed more"
-    add_number(add, "--max-noise", SHARE, help, metavar="P%")
+    add_max_noise(add)
     add("--no-pin", action="store_true", help="do not pin ranks to cores")
     add_stall(parser)
     add("--campaign", type=Path, metavar="FOLDER", help="default: named as the TOML file")
