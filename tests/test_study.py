@@ -31,7 +31,7 @@ from miniapps.workbench.study.revalidation import answer_key
 from miniapps.workbench.study.runner import Policy
 from miniapps.workbench.study.statistics import mean_interval
 
-POLICY = Policy(trials=3, until_ci=None, most_trials=20, pin=False, stall_s=None)
+POLICY = Policy(trials=3, pin=False)
 TINY = ("--preset", "tiny", "--pes", "1,2", "--drivers", "mpi")
 ALONE = ("--preset", "tiny", "--pes", "1", "--drivers", "mpi")
 
@@ -214,7 +214,7 @@ def test_many_rounds_of_a_record_are_merged(canned, tmp_path):
         return record_of(spec, rounds=rounds, step_time_s=times, **more)
 
     canned(long_record)
-    status, campaign = executed(study, tmp_path / "c.jsonl", Policy(1, None, 1, False, None))
+    status, campaign = executed(study, tmp_path / "c.jsonl", Policy(1, pin=False))
     assert status == VALID
     (run,) = campaign.of("run")
     rounds = run["record"]["rounds"]
@@ -603,7 +603,7 @@ def test_what_is_left_is_counted(tmp_path, canned, capsys):
     """Catches "1 runs left", and a last line that says that nothing is left."""
     canned(record_of)
     study = study_of("strong", "echo", *ALONE)
-    executed(study, tmp_path / "c.jsonl", Policy(3, None, 3, False, None))
+    executed(study, tmp_path / "c.jsonl", Policy(3, pin=False))
     first, second, last = capsys.readouterr().err.splitlines()
     assert "; 2 runs left, about" in first and "; 1 run left, about" in second
     assert last.endswith("ms per step")
@@ -612,7 +612,7 @@ def test_what_is_left_is_counted(tmp_path, canned, capsys):
 @pytest.mark.slow
 def test_runs_say_how_and_where(tmp_path):
     study = study_of("strong", "echo", "--preset", "tiny", "--pes", "2")
-    status, campaign = executed(study, tmp_path / "c.jsonl", Policy(1, None, 1, True, None))
+    status, campaign = executed(study, tmp_path / "c.jsonl", Policy(1))
     assert status == VALID
     runs = {run["record"]["driver"]: run for run in campaign.of("run")}
     assert runs["mpi"]["command"].startswith("mpiexec -n 2 -bind-to user:")
@@ -627,7 +627,7 @@ def test_runs_say_how_and_where(tmp_path):
     assert start["host"]["cores"] == environment.cores() and start["pinned"]
 
 
-PINNED = Policy(1, None, 1, True, None)
+PINNED = Policy(1)
 AFFINITY = """
 import os, sys
 def said():
@@ -682,8 +682,8 @@ def test_oversubscribed_runs_and_those_of_another_launcher_are_not_pinned():
     assert [runner.pinning(spec, PINNED) for spec in study.specs()] == [[], []]
     (spec,) = study_of("strong", "echo", "--pes", "1", "--drivers", "mpi").specs()
     assert runner.pinning(spec, PINNED) != []
-    assert runner.pinning(spec, Policy(1, None, 1, False, None)) == []
-    assert runner.pinning(spec, Policy(1, None, 1, True, None, "mpiexec")) == []
+    assert runner.pinning(spec, Policy(1, pin=False)) == []
+    assert runner.pinning(spec, Policy(1, launcher="mpiexec")) == []
 
 
 WRONG_RECORDS = {
@@ -783,7 +783,7 @@ def test_a_disturbed_run_is_repeated(tmp_path, canned, monkeypatch):
     monkeypatch.setattr(noise, "sample", lambda: 0.1)
     waits = iter([0.5, 0.3, 0.01, 0.0])
     canned(lambda spec: record_of(spec, **disturbance(next(waits))))
-    policy = Policy(2, None, 2, False, None, max_noise=0.05)
+    policy = Policy(2, pin=False, max_noise=0.05)
     status, campaign = executed(study, tmp_path / "c.jsonl", policy)
     kept = [run["record"]["disturbance"]["waited"] for run in campaign.of("run")]
     assert status == VALID and kept == [0.01, 0.0]
@@ -799,7 +799,7 @@ def test_a_core_that_is_a_little_slower_is_not_waited_for(tmp_path, canned, monk
     monkeypatch.setattr(noise, "sample", lambda: next(samples))
     monkeypatch.setattr(runner.time, "sleep", lambda seconds: pytest.fail("waits"))
     launched = canned(lambda spec: record_of(spec, **disturbance(0.01)))
-    policy = Policy(2, None, 2, False, None, max_noise=0.02)
+    policy = Policy(2, pin=False, max_noise=0.02)
     executed(study, tmp_path / "c.jsonl", policy)
     assert len(launched) == 2
 
@@ -828,7 +828,7 @@ def test_a_machine_that_stays_busy_is_announced(tmp_path, canned, monkeypatch):
     monkeypatch.setattr(runner, "PATIENCE_S", 0.0)
     monkeypatch.setattr(runner, "RETRY_S", 0.0)
     launched = canned(lambda spec: record_of(spec, **disturbance(0.5)))
-    policy = Policy(1, None, 1, False, None, max_noise=0.05)
+    policy = Policy(1, pin=False, max_noise=0.05)
     status, campaign = executed(study, tmp_path / "c.jsonl", policy)
     assert status == VALID and len(launched) == runner.ATTEMPTS
     (line,) = provenance.disturbed_lines(campaign)
@@ -842,7 +842,7 @@ def test_until_ci_goes_on_where_intervals_are_wide(tmp_path, canned):
     values = np.random.default_rng(7).normal(1e-3, 2e-4, 100)
     times = iter(values.tolist())
     canned(lambda spec: record_of(spec, next(times) if spec.pes == 1 else 1e-3))
-    _, campaign = executed(study, tmp_path / "c.jsonl", Policy(5, 0.05, 99, False, None))
+    _, campaign = executed(study, tmp_path / "c.jsonl", Policy(5, 0.05, 99, pin=False))
     found = [[run for run in campaign.of("run") if run["point"] == point] for point in (0, 1)]
     assert len(found[1]) == 5 and 5 < len(found[0]) < 99
     count = len(found[0])
@@ -855,7 +855,7 @@ def test_until_ci_ends_at_the_most_trials_and_says_so(tmp_path, canned):
     study = study_of("strong", "echo", *TINY)
     times = iter(np.geomspace(1e-3, 1.0, 100).tolist())
     canned(lambda spec: record_of(spec, next(times)))
-    _, campaign = executed(study, tmp_path / "c.jsonl", Policy(3, 0.01, 5, False, None))
+    _, campaign = executed(study, tmp_path / "c.jsonl", Policy(3, 0.01, 5, pin=False))
     assert len(list(campaign.of("run"))) == 10
     assert sorted(validation.wide_points(campaign, 0.01)) == [0, 1]
     notes = [note for note in tables.tables(campaign)[0].notes if "wider than" in note]
@@ -873,7 +873,7 @@ def test_a_point_with_a_wrong_run_is_not_made_narrower(tmp_path, canned):
         return record_of(spec, step_s, valid=not (spec.pes == 1 and next(wrong, False)))
 
     canned(result)
-    _, campaign = executed(study, tmp_path / "c.jsonl", Policy(3, 0.01, 9, False, None))
+    _, campaign = executed(study, tmp_path / "c.jsonl", Policy(3, 0.01, 9, pin=False))
     assert len(list(campaign.of("run"))) == 5 and len(list(campaign.of("dropped"))) == 1
 
 
@@ -888,7 +888,7 @@ def test_a_point_with_a_wrong_run_is_not_made_narrower(tmp_path, canned):
 def test_a_study_is_not_resumed_elsewhere_or_otherwise(tmp_path, canned, what, line):
     path, study = tmp_path / "c.jsonl", study_of("strong", "echo", *TINY)
     canned(record_of)
-    executed(study, path, Policy(1, None, 1, False, None))
+    executed(study, path, Policy(1, pin=False))
     text = path.read_text()
     start = next(Campaign.read(path).of("start"))
     other = {"host": {"cores": 99}, "versions": {"numpy": "1.0"}, "pinned": True}[what]
@@ -920,7 +920,7 @@ def test_more_trials_are_added_to_the_same_campaign(tmp_path, canned):
     launched = canned(record_of)
     executed(study, tmp_path / "c.jsonl")
     assert not launched and (tmp_path / "c.jsonl").read_bytes() == before
-    executed(study, tmp_path / "c.jsonl", Policy(4, None, 4, False, None))
+    executed(study, tmp_path / "c.jsonl", Policy(4, pin=False))
     assert len(launched) == 2 and (tmp_path / "c.jsonl").read_bytes().startswith(before)
 
 

@@ -95,7 +95,7 @@ def campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> It
     specs = [spec for spec in study.specs() if (spec.driver, spec.pes) in STEP_S]
     monkeypatch.setattr(runner, "shuffled", lambda seed, trial, points: [*range(points)])
     path = tmp_path / "study.jsonl"
-    policy = Policy(3, None, 3, False, None)
+    policy = Policy(3, pin=False)
     assert runner.run_campaign(study, specs, policy, path) == VALID
     yield Campaign.read(path)
 
