@@ -22,7 +22,7 @@ from miniapps.workbench.cli import main
 from miniapps.workbench.exit_status import VALID, WRONG
 from miniapps.workbench.replay import command, options
 from miniapps.workbench.replay.agreement import agreements, placed_elsewhere
-from miniapps.workbench.replay.command import Row, best_of, sentence
+from miniapps.workbench.replay.command import Row, ranked, sentence
 from miniapps.workbench.replay.costs import Costs
 from miniapps.workbench.replay.names import RUNTIME
 from miniapps.workbench.replay.predict import (
@@ -386,22 +386,19 @@ def test_the_best_choice_and_its_margin() -> None:
         row([1.1, 1.2, 1.15], "RefineA"),
         row([0.9, 1.0, 0.95], "optimal"),
     ]
-    best = best_of(rows)
-    assert best is not None
-    assert [one and one.choice.balancer for one in (best.row, best.second, best.nothing,
-            best.bound)] == ["Greedy", "RefineA", "none", "optimal"]  # fmt: skip
-    said = sentence(best)
+    assert [one.choice.balancer for one in ranked(rows)] == ["Greedy", "RefineA", "none"]
+    said = sentence(rows)
     assert "Greedy every 20 steps, 4 blocks per PE; 1," in said or "1,050" in said
     assert "without balancing 100.0% [" in said and "RefineA every 20 steps" in said
     assert "9.5% [" in said and "bound of any placement: 9.5% less" in said
     assert "either" not in said
-    close = best_of([row([1.0, 1.1, 1.05]), row([1.02, 1.08, 1.06], "RefineA")])
+    close = [row([1.0, 1.1, 1.05]), row([1.02, 1.08, 1.06], "RefineA")]
     assert "contains 0: either may be faster" in sentence(close)
-    single = best_of([row([1.0]), row([1.5], "RefineA")])
+    single = [row([1.0]), row([1.5], "RefineA")]
     assert "50.0% more. One run does not show" in sentence(single)
-    assert sentence(best_of([row([1.0], "optimal")])).startswith("Only the bound")
-    same = best_of([row([1.0], moved=5), row([1.0], "RefineB", moved=1)])
-    assert same is not None and same.row.choice.balancer == "RefineB"
+    assert sentence([row([1.0], "optimal")]).startswith("Only the bound")
+    same = ranked([row([1.0], moved=5), row([1.0], "RefineB", moved=1)])
+    assert same[0].choice.balancer == "RefineB"
 
 
 @pytest.mark.long
@@ -409,9 +406,8 @@ def test_a_balancer_that_does_nothing_is_not_recommended(traced, capsys):
     """Catches advice to balance where that is as fast as nothing, and a period beyond the run."""
     for lb_steps in (0, 5):
         idle = row([1.0], "Greedy", odf=1, moved=0, lb_steps=lb_steps)
-        best = best_of([idle, row([1.0], "none", odf=1, moved=0, lb_steps=0)])
-        assert best is not None and best.row.choice.balancer == "none"
-        assert sentence(best).startswith("Best on 2 PEs: no balancing, 1 block per PE; ")
+        found = sentence([idle, row([1.0], "none", odf=1, moved=0, lb_steps=0)])
+        assert found.startswith("Best on 2 PEs: no balancing, 1 block per PE; ")
     words = f"replay {traced[0]} --pes 2 --balancers Greedy,none --lb-periods 1,1000"
     assert main(words.split()) == VALID
     said = " ".join(capsys.readouterr().out.split())

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -41,7 +42,7 @@ class Row:
     choice: Choice
     predictions: list[Prediction]
 
-    @property
+    @cached_property
     def step_s(self) -> Interval:
         """The mean time per step over the runs, s."""
         return mean_interval([one.step_s for one in self.predictions])
@@ -62,20 +63,6 @@ class Row:
         return math.nan if None in found else float(sum(found)) / len(found)
 
 
-@dataclass(frozen=True)
-class Best:
-    """The fastest choice on a number of PEs, and the next ones.
-
-    ``second``: the fastest other one; ``nothing``: no balancing, with as many blocks;
-    ``bound``: no placement is faster. Each is None if it is not among the choices.
-    """
-
-    row: Row
-    second: Row | None
-    nothing: Row | None
-    bound: Row | None
-
-
 def replay(options: argparse.Namespace) -> int:
     """Carry out the command; returns the exit status. Raises InputError."""
     check_figure(options.figure)
@@ -86,16 +73,16 @@ def replay(options: argparse.Namespace) -> int:
     given = Costs() if options.costs is None else Costs.read(options.costs)
     costs = [costs_of(run, given) for run in runs]
     rows, refused = predicted(runs, costs, options)
-    best = [best_of(list(some)) for _, some in groupby(rows, lambda row: row.choice.pes)]
+    by_pes = [list(some) for _, some in groupby(rows, lambda row: row.choice.pes)]
     if options.json is not None:
-        write_text(options.json, json.dumps(plain(runs, costs, rows, best), indent=1) + "\n")
+        write_text(options.json, json.dumps(plain(runs, costs, by_pes), indent=1) + "\n")
     if options.figure is not None:
         from miniapps.workbench.show.replay_figure import figure_of
 
         write(figure_of([_point(row) for row in rows], title_of(runs)), options.figure)
     show([table(runs, costs, rows, refused)])
-    for one in best:
-        print(*wrapped(sentence(one), width()), sep="\n")
+    for some in by_pes:
+        print(*wrapped(sentence(some), width()), sep="\n")
     return VALID
 
 
@@ -142,22 +129,12 @@ def choices(pes: int, odf: float, options: argparse.Namespace) -> Iterator[Choic
             yield Choice(pes, odf, balancer, period)
 
 
-def best_of(rows: Sequence[Row]) -> Best | None:
-    """The best of the choices on a number of PEs; None if there is but the bound."""
-    real = sorted(
+def ranked(rows: Sequence[Row]) -> list[Row]:
+    """The choices without the bound, the fastest first."""
+    return sorted(
         (row for row in rows if row.choice.balancer != OPTIMAL),
         key=lambda row: (row.step_s.value, row.mean("moved"), row.mean("lb_steps"), row.balances),
     )
-    if not real:
-        return None
-    row = real[0]
-
-    def alike(balancer: str) -> Row | None:
-        same = [r for r in rows if r.choice.balancer == balancer and r.choice.odf == row.choice.odf]
-        return same[0] if same else None
-
-    nothing = alike(NONE)
-    return Best(row, next(iter(real[1:]), None), nothing, alike(OPTIMAL))
 
 
 def table(
@@ -244,11 +221,14 @@ def named(choice: Choice) -> str:
     return f"{choice.balancer} every {counted(choice.period, 'step')}, {blocks}"
 
 
-def sentence(best: Best | None) -> str:
-    """The best choice in a sentence, with its margin."""
-    if best is None:
+def sentence(rows: Sequence[Row]) -> str:
+    """The best choice on a number of PEs in a sentence, with its margin."""
+    real = ranked(rows)
+    if not real:
         return "Only the bound was asked for: there is nothing to choose."
-    row, second, nothing, bound = best.row, best.second, best.nothing, best.bound
+    row, second = real[0], next(iter(real[1:]), None)
+    alike = {one.choice.balancer: one for one in reversed(rows) if one.choice.odf == row.choice.odf}
+    nothing, bound = alike.get(NONE), alike.get(OPTIMAL)
     said = [f"Best on {counted(row.choice.pes, 'PE')}: {named(row.choice)}"]
     said.append(f"{_time(row.step_s)} ms per step")
     if nothing is not None and nothing is not row:
@@ -291,10 +271,7 @@ def _point(row: Row) -> dict[str, Any]:
 
 
 def plain(
-    runs: Sequence[Recorded],
-    costs: Sequence[Costs],
-    rows: Sequence[Row],
-    best: Sequence[Best | None],
+    runs: Sequence[Recorded], costs: Sequence[Costs], by_pes: Sequence[Sequence[Row]]
 ) -> dict[str, Any]:
     """All predictions as plain data."""
     record = runs[0].record
@@ -306,8 +283,8 @@ def plain(
         "runs": len(runs),
         "recorded_step_s": [run.wall_s / run.steps for run in runs],
         "costs": [asdict(one) for one in costs],
-        "predictions": [_point(row) for row in rows],
-        "best": [_point(one.row) for one in best if one is not None],
+        "predictions": [_point(row) for rows in by_pes for row in rows],
+        "best": [_point(row) for rows in by_pes for row in ranked(rows)[:1]],
     }
 
 
