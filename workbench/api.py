@@ -22,7 +22,7 @@ from miniapps.workbench.cli import build_parser
 from miniapps.workbench.environment import variables_kept
 from miniapps.workbench.exit_status import BAD_INPUT
 from miniapps.workbench.run import launch, record, restarts
-from miniapps.workbench.run.execute import check_fits, check_restarts, require_pinnable
+from miniapps.workbench.run.execute import check_fits, require_pinnable
 from miniapps.workbench.run.processes import signals_kept
 from miniapps.workbench.run.scratch import scratch_folder
 from miniapps.workbench.run.spec import RunSpec
@@ -158,7 +158,7 @@ def _spec(asked: argparse.Namespace, timings: Path) -> RunSpec:
     spec = RunSpec.create(asked, timings)
     if not asked.force and asked.launcher is None:
         check_fits(spec)
-    check_restarts(spec, launches=True)
+    restarts.check(spec, launches=True)
     if asked.pin:
         require_pinnable(spec, asked.launcher)
     return spec

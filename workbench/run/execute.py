@@ -68,7 +68,7 @@ def run(options: Namespace, runtime: list[str]) -> int:
     if here and not (options.force or options.dry_run):
         check_fits(spec)
     mine = around is None and not options.no_launch
-    check_restarts(spec, mine or launch.FOLDER in os.environ)
+    restarts.check(spec, mine or launch.FOLDER in os.environ)
     if options.pin:
         _pin(spec, options, launched=around is not None)
 
@@ -288,16 +288,6 @@ def _resumed_after(spec: RunSpec) -> tuple[int, int] | None:
     rounds = spec.job().rounds(0, spec.warmup) if spec.start <= spec.warmup else ()
     begun = (first for first, count in rounds if first + count == spec.start)
     return next(begun, spec.start - 1), spec.start
-
-
-def check_restarts(spec: RunSpec, launches: bool) -> None:
-    """Raise InputError if a run may be restarted, but cannot be.
-
-    ``launches``: whether this process starts the PEs.
-    """
-    if spec.restart_on_failure:
-        store = store_of(spec)
-        restarts.check(spec, launches, store is not None and store.snapshots)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import glob
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -29,12 +30,12 @@ from miniapps.contract import Piece
 from miniapps.drivers.job import RunError
 from miniapps.drivers.outcome import Outcome
 from miniapps.drivers.timing import BALANCING, BLOCKS, KIND_NAMES, LOADS, MESSAGES, SIZES, SLICES
+from miniapps.kernels.state_hash import WORDS, digest, hash_cells, hash_rows
 from miniapps.quantities import Quantity, describe, describe_state
 from miniapps.snapshots import SnapshotWriter, append
 from miniapps.workbench.run.disk import hdf5_file, told
 from miniapps.workbench.run.earlier import earlier_part
 from miniapps.workbench.run.replaced import aside
-from miniapps.workbench.run.written import state_hash
 
 DESCRIPTION = (
     "Result of a run of one of the parallel mini-apps. The attribute `record` of this group is "
@@ -42,6 +43,8 @@ DESCRIPTION = (
     "`description`, `units` and labels of its axes; tables also have `columns`, with one entry of "
     "`units` for each."
 )
+
+CHUNK = 1 << 22  # elements that are read at once, 32 MiB
 
 
 def temporary(path: Path, pes: int) -> list[Path]:
@@ -200,6 +203,22 @@ def _fill(data: Any, origin: tuple[int, ...], values: Any) -> None:
     rest = [slice(low, low + n) for low, n in zip(origin[1:], values.shape[1:], strict=True)]
     for row in range(values.shape[0]):
         data[(origin[0] + row, *rest)] = values[row]
+
+
+def state_hash(state: Any) -> str:
+    """The hash of the group ``state`` of an HDF5 file, to compare with that of the run."""
+    words = np.zeros(WORDS, np.uint64)
+    for name in (name for name in state if not name.endswith(".id")):
+        data, ids = state[name], state.get(f"{name}.id")
+        rows = max(1, CHUNK // max(1, math.prod(data.shape[1:])))
+        for first in range(0, len(data), rows):
+            values = data[first : first + rows]
+            if ids is None:
+                origin = (first, *(0 for _ in data.shape[1:]))
+                words += hash_cells(name, values, origin, data.shape)
+            else:
+                words += hash_rows(name, values, ids[first : first + rows])
+    return digest(words)
 
 
 def append_line(path: Path, file: int, line: bytes) -> None:

@@ -19,20 +19,22 @@ from miniapps.workbench.run.spec import RunSpec
 Identity = tuple[int, int, int]  # of a file, whatever its name
 
 
-def check(spec: RunSpec, launches: bool, snapshots: bool) -> None:
-    """Raise InputError unless a run that may be restarted can be.
+def check(spec: RunSpec, launches: bool) -> None:
+    """Raise InputError if a run may be restarted, but cannot be.
 
-    `checkpointing.check` has checked the options.
-
-    ``launches``: whether this process starts the PEs; ``snapshots``: whether the run takes some,
-    which are in files that a PE may have left half written.
+    `checkpointing.check` has checked the options. ``launches``: whether this process starts the
+    PEs. Snapshots are in files that a PE may have left half written.
     """
-    most, pes = spec.restart_on_failure, spec.restart_pes
+    most = spec.restart_on_failure
+    if not most:
+        return
+    own = any(writer.every for writer in spec.problem.snapshots())
     lost = "frames of snapshots would be lost: give --output without them"
-    require(not snapshots, "--restart-on-failure", most, lost)
+    none = not (own or spec.snapshot_every or spec.hash_every)
+    require(none, "--restart-on-failure", most, lost)
     allowed = "only where this process launches the PEs"
     require(launches, "--restart-on-failure", most, allowed)
-    if pes is not None:
+    if spec.restart_pes is not None:
         lowered(spec).check()
 
 
