@@ -31,7 +31,8 @@ def rows(record: dict[str, Any]) -> list[dict[str, Any]]:
         found = _interval([one["value"] for one in trials])
         row = {"size": size, "iterations": iterations, "value": _finite(found.value)}
         row |= {"low": _finite(found.low), "high": _finite(found.high)}
-        row |= {name: _mean(trials, name) for name in MEANS if name in trials[0]}
+        mine = [name for name in MEANS if name in trials[0]]
+        row |= {name: float(np.mean([one[name] for one in trials])) for name in mine}
         if "percentiles" in trials[0]:
             each = [one["percentiles"] for one in trials]
             row["percentiles"] = [float(value) for value in np.mean(each, axis=0)]
@@ -44,10 +45,6 @@ def _interval(values: list[float]) -> Interval:
     if not all(map(math.isfinite, values)):
         return Interval(math.nan, math.nan, math.nan)
     return mean_interval(values)
-
-
-def _mean(trials: list[dict[str, Any]], name: str) -> float:
-    return float(np.mean([one[name] for one in trials]))
 
 
 def _finite(value: float) -> float | None:

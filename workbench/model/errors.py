@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from miniapps.workbench.model.fitting import LeftOut
+from miniapps.workbench.show.captions import value_text
 from miniapps.workbench.study.cells import columns_of, number, share, with_bounds
 from miniapps.workbench.table import Table
 
@@ -34,7 +34,7 @@ def errors_table(name: str, found: Sequence[LeftOut]) -> Table:
 
 def _cells(one: LeftOut) -> tuple[str, ...]:
     result = one.cell.result
-    label = f"{result.case}, {problem_size(result.problem)}".removesuffix(", ")
+    label = f"{result.case}, {value_text(result.problem.get('size'))}".removesuffix(", ")
     measured = with_bounds(result.step, 1e3)
     return label, measured, number(one.predicted_s * 1e3), f"{one.error:+.1%}", reason(one)
 
@@ -49,9 +49,3 @@ def reason(one: LeftOut) -> str:
     near = step.low if one.predicted_s < step.low else step.high
     left = abs(one.predicted_s / near - 1)
     return f"{share(left)} beyond the interval of the trials"
-
-
-def problem_size(problem: Mapping[str, Any]) -> str:
-    """The cells of a problem, from its parameters; empty if they have another name."""
-    size = problem.get("size", "")
-    return "x".join(map(str, size)) if isinstance(size, list) else str(size)

@@ -150,5 +150,4 @@ def _of_messages(figure: Figure, scale: str, path: Path, max_noise: float | None
     plan = Plan.of(wanted, {})
     reasons = "; ".join(f"{one['variants']}: {one['reason']}" for one in plan.left_out)
     require(bool(plan.launches), "reproduce", figure.name, f"cannot be measured here: {reasons}")
-    policy = Policy(wanted.trials, max_noise=max_noise)
-    return measure(CommRuns(plan, policy), policy, path)
+    return measure(CommRuns(plan), Policy(wanted.trials, max_noise=max_noise), path)

@@ -182,11 +182,8 @@ def shared_files(pid: int) -> set[Path]:
     """The files of MPI's shared memory that a process has mapped."""
     lines = system.text(f"/proc/{pid}/maps").splitlines()
     paths = {Path(line.split(None, 5)[5]) for line in lines if f" {SHARED}/" in line}
-    return {path for path in paths if _is_segment(path) and path.exists()}
-
-
-def _is_segment(path: Path) -> bool:
-    return path.parent == SHARED and any(map(path.match, SEGMENTS))
+    segments = (path for path in paths if any(map(path.match, SEGMENTS)))
+    return {path for path in segments if path.parent == SHARED and path.exists()}
 
 
 def orphans(since: float) -> set[Path]:

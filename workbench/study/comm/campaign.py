@@ -37,7 +37,7 @@ from miniapps.workbench.study.comm.claims import CLAIM_NAME, calls_of
 from miniapps.workbench.study.comm.libraries import TITLES, Library
 from miniapps.workbench.study.comm.plan import Plan, label
 from miniapps.workbench.study.revalidation import dropped
-from miniapps.workbench.study.runner import Policy, Subject, pinning
+from miniapps.workbench.study.runner import Subject
 
 Event = dict[str, Any]
 
@@ -193,7 +193,7 @@ class CommRuns(Subject):
     reader = CommCampaign
     label = staticmethod(label)
     plan: Plan
-    policy: Policy
+    pin: bool = True  # ranks to cores
 
     def header(self) -> dict[str, Any]:
         """The first line of the campaign file."""
@@ -212,9 +212,8 @@ class CommRuns(Subject):
         settings = replace(spec.settings, seed=seed, no_check=checked)
         spec = replace(spec, settings=settings)
         launcher = library.launcher if library else None
-        runtime = [*pinning(spec, replace(self.policy, launcher=launcher))]
-        runtime += library.runtime if library else ()
-        words = launch.command(spec, runtime, launcher)
+        pinned = launch.pinning(spec, launcher) if self.pin else []
+        words = launch.command(spec, [*pinned, *(library.runtime if library else ())], launcher)
         return spec, library.command(words) if library else words
 
     def shown(self, record: dict[str, Any]) -> str:

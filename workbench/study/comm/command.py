@@ -81,7 +81,7 @@ def command(options: argparse.Namespace, runtime: list[str]) -> int:
     path = folder / report.RUNS
     with _folder(folder):
         check_writable("--campaign", path)
-        status = measure(CommRuns(plan, policy), policy, path)
+        status = measure(CommRuns(plan, policy.pin), policy, path)
     return max(status, report.write(path))
 
 
