@@ -285,7 +285,7 @@ def wrong_words(right):
     except ValueError as error:
         said.append(str(error))
     return right
-with simulated.made_fast(faults.tiles_of("jacobi2d")):
+with simulated.made_fast(faults.declared("jacobi2d", "TILES", "gpu")):
     tried(None)
     tried(name)
     with replaced("miniapps.workbench.selftest.faults:of", other):

@@ -55,21 +55,13 @@ def of_plain(app: str) -> tuple[Fault, ...]:
     return listed(module_of(app)) + listed(RESULTS)
 
 
-def problem_of(app: str, preset: str, device: str = "cpu") -> Mapping[str, Any]:
-    """The fields, steps and warm-up in which an app's trials differ from its preset."""
-    return dict(declared(app, "PROBLEMS", device).get(preset, {}))
-
-
-def tiles_of(app: str) -> Mapping[str, int]:
-    """The constants of an app's GPU kernels that are smaller in trials, by `Fault` target."""
-    return declared(app, "TILES", "gpu")
-
-
 def declared(app: str, name: str, device: str = "cpu") -> Mapping[str, Any]:
     """A table that the faults of an app come with; empty if there is none.
 
     ``HARMLESS``: the faults, by key, that do not change this app's result, each with the reason;
-    ``UNSEEN``: those that only the reference sees, so only in small problems; and why.
+    ``UNSEEN``: those that only the reference sees, so only in small problems; and why;
+    ``PROBLEMS``: by preset, the fields, steps and warm-up in which trials differ from it;
+    ``TILES``: constants of GPU kernels that are smaller in trials, by `Fault` target.
     """
     found = _module(module_of(app, device))
     table: Mapping[str, Any] = getattr(found, name, {}) if found else {}

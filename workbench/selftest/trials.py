@@ -208,7 +208,7 @@ def spec_of(
     """The run in which a fault is tried: a preset of the app, shortened. Raises InputError."""
     problem_class = apps.load(app).Problem
     usual = dict(problem_class.presets[preset]) | {"steps": STEPS, "warmup": WARMUP}
-    fields: dict[str, Any] = usual | dict(faults.problem_of(app, preset, device))
+    fields: dict[str, Any] = usual | faults.declared(app, "PROBLEMS", device).get(preset, {})
     length = {name: fields.pop(name) for name in ("steps", "warmup")}
     problem = problem_class(**fields | dict(fault.given if fault else {}) | dict(variant))
     pes = 1 if driver.one_pe else PES
@@ -304,7 +304,7 @@ def solve_simulated(trials: list[Trial]) -> list[Found]:
     """What became of trials on a simulated GPU, all in this process."""
     tiles: dict[str, int] = {}
     for app in {trial.spec.app for trial in trials}:
-        tiles |= faults.tiles_of(app)
+        tiles |= faults.declared(app, "TILES", "gpu")
     with simulated.made_fast(tiles):
         return [solve_here(trial) for trial in trials]
 
