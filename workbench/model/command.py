@@ -67,7 +67,7 @@ def _predict(options: argparse.Namespace, runtime: list[str]) -> int:
     require(not runtime, "--", " ".join(runtime), "a prediction starts nothing")
     from miniapps.workbench.model import campaigns, measure, predict
     from miniapps.workbench.model.errors import errors_table
-    from miniapps.workbench.model.fitting import fit, from_machine, leave_one_out
+    from miniapps.workbench.model.fitting import fit, from_machine
     from miniapps.workbench.model.formula import with_loads
     from miniapps.workbench.study.options import study_of
     from miniapps.workbench.study.report import read_study
@@ -89,7 +89,7 @@ def _predict(options: argparse.Namespace, runtime: list[str]) -> int:
         cells = campaigns.cells(machine, campaign)
         _require_enough(options.fit, cells)
         fitted = fit(machine, cells)
-        shown.append(errors_table(options.fit.name, leave_one_out(machine, cells)))
+        shown.append(errors_table(options.fit.name, fitted.left_out))
     found = predict.predict(fitted, specs)
     print(f"machine: {machine.name}")
     if options.fit is None:

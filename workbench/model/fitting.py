@@ -48,20 +48,21 @@ class Timed(Protocol):
 class Fitted:
     """Costs that fit a campaign: by name the value, and one of each draw of the bootstrap (D,).
 
-    ``misfit``: the standard deviation of the logarithm of predictions of cells that are left out;
-    0 if no campaign was fitted.
+    ``left_out``: its cells predicted from the others; none if no campaign was fitted.
     """
 
     machine: Machine
     draws: Mapping[str, np.ndarray]
-    misfit: float = 0.0
+    left_out: Sequence[LeftOut] = ()
 
     def predict(self, counts: Counts) -> Interval:
         """Seconds per step with an interval."""
         value = float(counts.seconds(values(self.machine, counts.names)))
         costs = np.array([self.draws[name] for name in counts.names])
         drawn = np.asarray(counts.seconds(costs))
-        off = np.random.default_rng(0).normal(0.0, 1.0, (DRAWS, drawn.size)) * self.misfit
+        off = np.random.default_rng(0).normal(0.0, 1.0, (DRAWS, drawn.size)) * misfit_of(
+            self.left_out
+        )
         low, high = np.quantile(drawn * np.exp(off), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
         return Interval(value, min(float(low), value), max(float(high), value))
 
@@ -74,12 +75,9 @@ def from_machine(machine: Machine) -> Fitted:
 
 
 def fit(machine: Machine, cells: Sequence[Cell]) -> Fitted:
-    """Costs that fit the cells, with a bootstrap and the misfit of cells that are left out."""
+    """Costs that fit the cells, with a bootstrap and the predictions of cells that are left out."""
     best = corrected(machine, cells)
-    left = leave_one_out(machine, cells)
-    misses = [np.log(one.predicted_s / one.measured_s) for one in left]
-    draws = drawn_costs(machine, cells, best)
-    return Fitted(best, draws, float(np.sqrt(np.mean(np.square(misses)))))
+    return Fitted(best, drawn_costs(machine, cells, best), leave_one_out(machine, cells))
 
 
 def drawn_costs(machine: Machine, cells: Sequence[Timed], best: Machine) -> dict[str, np.ndarray]:
@@ -181,6 +179,12 @@ class LeftOut:
     def error(self) -> float:
         """Predicted over measured, less 1."""
         return self.predicted_s / self.measured_s - 1
+
+
+def misfit_of(left_out: Sequence[LeftOut]) -> float:
+    """The standard deviation of the logarithm of predictions over measurements; 0 without any."""
+    misses = [np.log1p(one.error) for one in left_out]
+    return float(np.sqrt(np.mean(np.square(misses)))) if misses else 0.0
 
 
 def leave_one_out(machine: Machine, cells: Sequence[Cell]) -> list[LeftOut]:

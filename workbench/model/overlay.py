@@ -9,7 +9,7 @@ import numpy as np
 
 from miniapps.workbench.model import campaigns
 from miniapps.workbench.model.errors import errors_table
-from miniapps.workbench.model.fitting import leave_one_out
+from miniapps.workbench.model.fitting import leave_one_out, misfit_of
 from miniapps.workbench.model.machine import LEVEL_WIDTH, Machine
 from miniapps.workbench.model.measure import machine_named
 from miniapps.workbench.study.campaign import Campaign
@@ -31,8 +31,7 @@ def overlay(machine: Machine, campaign: Campaign) -> Overlay:
     Raises InputError if the model does not know the app, or the machine a cost.
     """
     found = leave_one_out(machine, campaigns.cells(machine, campaign))
-    spread = float(np.sqrt(np.mean([np.log1p(one.error) ** 2 for one in found])))
-    wide = float(np.exp(LEVEL_WIDTH / 2 * spread))
+    wide = float(np.exp(LEVEL_WIDTH / 2 * misfit_of(found)))
     predicted = {
         one.cell.result.number: Interval(
             one.predicted_s, one.predicted_s / wide, one.predicted_s * wide
