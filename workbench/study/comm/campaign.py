@@ -34,7 +34,7 @@ from miniapps.workbench.run.shapes import (
 )
 from miniapps.workbench.study.campaign import VERSION, Campaign
 from miniapps.workbench.study.comm.claims import CLAIM_NAME, calls_of
-from miniapps.workbench.study.comm.libraries import TITLES, Library
+from miniapps.workbench.study.comm.libraries import Library
 from miniapps.workbench.study.comm.plan import Plan, label
 from miniapps.workbench.study.revalidation import dropped
 from miniapps.workbench.study.runner import Subject
@@ -137,10 +137,8 @@ def objection(point: Mapping[str, Any], record: Mapping[str, Any]) -> str | None
     for name in SETTINGS:
         if record[name] != point[name]:
             return f"{name} was {record[name]}, asked was {point[name]}"
-    if point["library"] in TITLES:
-        loaded = str(record["versions"].get(record["driver"]))
-        return Library(point["library"]).objection(loaded) or _misfit_of_values(point, record)
-    return _misfit_of_values(point, record)
+    loaded = str(record["versions"].get(record["driver"]))
+    return Library(point["library"]).objection(loaded) or _misfit_of_values(point, record)
 
 
 def _misfit_of_values(point: Mapping[str, Any], record: Mapping[str, Any]) -> str | None:
@@ -211,10 +209,9 @@ class CommRuns(Subject):
         checked = spec.benchmark != ANATOMY and is_checked(campaign.events, point)
         settings = replace(spec.settings, seed=seed, no_check=checked)
         spec = replace(spec, settings=settings)
-        launcher = library.launcher if library else None
-        pinned = launch.pinning(spec, launcher) if self.pin else []
-        words = launch.command(spec, [*pinned, *(library.runtime if library else ())], launcher)
-        return spec, library.command(words) if library else words
+        pinned = launch.pinning(spec, library.launcher) if self.pin else []
+        words = launch.command(spec, [*pinned, *library.runtime], library.launcher)
+        return spec, library.command(words)
 
     def shown(self, record: dict[str, Any]) -> str:
         """The first and the last value."""

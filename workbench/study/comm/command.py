@@ -67,7 +67,7 @@ def command(options: argparse.Namespace, runtime: list[str]) -> int:
         print(left_out_line(entry), file=sys.stderr)
     if options.dry_run:
         for launch in plan.launches:
-            library = f"  # {TITLES[launch.library.name]}" if launch.library else ""
+            library = f"  # {TITLES[launch.library.name]}" if launch.library.name else ""
             print(shlex.join(["miniapps", *launch.spec.arguments()]) + library)
         return VALID
     suffix = "-quick" if options.quick else "-as-published" if options.as_published else ""

@@ -21,9 +21,12 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Library:
-    """An MPI library; ``folder``: where it is installed, None for that of this environment."""
+    """An MPI library; ``folder``: where it is installed, None for that of this environment.
 
-    name: str
+    Without a name it is whatever mpi4py loads.
+    """
+
+    name: str | None = None
     folder: Path | None = None
 
     @property
@@ -34,19 +37,19 @@ class Library:
     @property
     def runtime(self) -> Sequence[str]:
         """The options of its mpiexec."""
-        return OPTIONS.get(self.name, ())
+        return OPTIONS.get(str(self.name), ())
 
     def command(self, words: Sequence[str]) -> list[str]:
         """A launch command with the environment that makes mpi4py load this library."""
         if self.folder is None:
             return list(words)
         file = max(_files(self.folder), key=lambda file: file.stat().st_size)
-        return ["env", f"MPI4PY_LIBMPI={file}", *SETTINGS.get(self.name, ()), *words]
+        return ["env", f"MPI4PY_LIBMPI={file}", *SETTINGS.get(str(self.name), ()), *words]
 
     def objection(self, loaded: str) -> str | None:
         """Why what MPI says that it is does not fit; None if it does."""
-        fits = loaded.startswith(TITLES[self.name])
-        return None if fits else f"MPI was {loaded}, asked was {TITLES[self.name]}"
+        title = TITLES.get(str(self.name), "")
+        return None if loaded.startswith(title) else f"MPI was {loaded}, asked was {title}"
 
 
 def _files(folder: Path) -> list[Path]:

@@ -28,10 +28,10 @@ POINT = ("buffer", "pickle", "touch", "window", "thread_level", "method")
 
 @dataclass(frozen=True)
 class Launch:
-    """A launch of one trial: a benchmark with an MPI library, None if none was chosen."""
+    """A launch of one trial: a benchmark with an MPI library."""
 
     spec: CommSpec
-    library: Library | None
+    library: Library
 
     def point(self) -> dict[str, Any]:
         """As the campaign file stores it."""
@@ -40,7 +40,7 @@ class Launch:
             "benchmark": self.spec.benchmark.name,
             "driver": self.spec.driver,
             "pes": self.spec.pes,
-            "library": self.library and self.library.name,
+            "library": self.library.name,
             **{name: recorded[name] for name in POINT},
             "sizes": self.spec.settings.sizes(self.spec.benchmark),
             "arguments": self.spec.arguments(),
@@ -98,24 +98,21 @@ class Plan:
             reason = f"{claim.ranks} ranks are more than the {counted(cores, 'core')} here"
             self._leave_out(claim, "all", reason)
             return
-        for loaded, name in self._libraries(claim, folders):
+        for loaded in self._libraries(claim, folders):
             for variant in self._variants(claim):
                 number = self._number(Launch(variant.spec, loaded))
-                values = {**dict(variant.values), LIBRARY: name}
+                values = {**dict(variant.values), LIBRARY: loaded.name}
                 for call in claim.calls or ("",):
                     shown = claim.line_name(values, call)
                     yield {"name": shown, "point": number, "call": call or None}
 
-    def _libraries(
-        self, claim: Claim, folders: Mapping[str, Path]
-    ) -> Iterator[tuple[Library | None, str | None]]:
-        """The MPI libraries of a claim that are found, with their names."""
-        for name in claim.choices.get(LIBRARY, (None,)):
-            if name is None:
-                yield None, None
-                continue
+    def _libraries(self, claim: Claim, folders: Mapping[str, Path]) -> Iterator[Library]:
+        """The MPI libraries of a claim that are found."""
+        if LIBRARY not in claim.choices:
+            yield Library()
+        for name in claim.choices.get(LIBRARY, ()):
             try:
-                yield library(name, folders), name
+                yield library(name, folders)
             except InputError as error:
                 self._leave_out(claim, name, str(error))
 
