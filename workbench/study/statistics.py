@@ -107,7 +107,6 @@ class UTest:
     u: float  # pairs in which the first set's trial is larger; a tie counts half
     p: float
     effect: float  # u over the number of pairs: probability that the first is larger; 0.5: equal
-    least_p: float  # the smallest p that sets of these sizes can have
     significant: bool
     note: str  # why no difference could have been significant, or empty
 
@@ -134,7 +133,7 @@ def u_test(first: Numbers, second: Numbers) -> UTest:
             f"{one.size} against {two.size} trials cannot reach p < {limit:g}: "
             f"the least is {least:.2g}"
         )
-    return UTest(float(u), p, float(u) / (one.size * two.size), least, p < limit, note)
+    return UTest(float(u), p, float(u) / (one.size * two.size), p < limit, note)
 
 
 def _test_method(one: np.ndarray, two: np.ndarray) -> Any:
