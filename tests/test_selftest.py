@@ -328,8 +328,8 @@ def test_a_report_is_continued(tmp_path: Path) -> None:
     report, words = tmp_path / "report", (["jacobi2d"], ["serial"], "messages")
     every = Asked(*words, report=report).trials(tmp_path)
     right, wrong = every[0], next(trial for trial in every if trial.fault is not None)
-    append(report, Found(right, False, ""))
-    append(report, Found(wrong, True, "error"))
+    append(report, command.key_of(right), False, "")
+    append(report, command.key_of(wrong), True, "error")
     left = [trial for trial in every if trial is not wrong]
     assert keys(Asked(*words, report=report, resume=True).trials(tmp_path)) == keys(left)
     small = Asked(*words, "small", None, report, True).trials(tmp_path)

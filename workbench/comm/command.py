@@ -103,6 +103,7 @@ def comm(options: argparse.Namespace, runtime: list[str]) -> int:
     if started and options.launcher is None and not options.dry_run:
         require_shared("comm", spec.benchmark.name, spec.shared_bytes, spec.own)
     if options.compare is not None:
+        require(started, "--compare", ",".join(options.compare), "starts launchers itself")
         return _compare(spec, options, runtime)
     if not started:
         if spec.benchmark == ANATOMY:
@@ -122,8 +123,6 @@ def _compare(spec: CommSpec, options: argparse.Namespace, runtime: list[str]) ->
     """Make all variants of a benchmark; returns the exit status."""
     from miniapps.workbench.comm import compare
 
-    launched = options.no_launch or drivers.launchers().get(spec.driver) is not None
-    require(not launched, "--compare", ",".join(options.compare), "starts launchers itself")
     made, left_out = variants.variants(spec, options.compare)
     if options.dry_run:
         for variant in made:

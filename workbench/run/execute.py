@@ -64,10 +64,10 @@ def run(options: Namespace, runtime: list[str]) -> int:
     spec = RunSpec.create(options)
     require_apart(spec.files() | {"--json": json_file})
     show = partial(deliver, spec, json_target=options.json)
-    here = around is None and not options.no_launch and options.launcher is None and not runtime
+    mine = around is None and not options.no_launch
+    here = mine and options.launcher is None and not runtime
     if here and not (options.force or options.dry_run):
         check_fits(spec)
-    mine = around is None and not options.no_launch
     restarts.check(spec, mine or launch.FOLDER in os.environ)
     if options.pin:
         _pin(spec, options, launched=around is not None)

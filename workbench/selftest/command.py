@@ -39,6 +39,7 @@ SURVIVED = "SURVIVED"
 ALLOWED = "allowed"
 FAILS = "fails, but the fault has changed nothing", "the right program fails"
 LONGEST = 48  # letters of an error
+FIELDS = "preset", "driver", "app", "fault"  # of a report: what tells a trial from all others
 COLUMNS = Column("fault"), Column("app"), Column("caught by")
 
 
@@ -127,12 +128,15 @@ def selftest(asked: Asked, markdown: bool) -> int:
     with scratch_for_all() as folder:
         for one in made(asked.trials(folder), SCALES[asked.preset]):
             found.append(one)
-            if asked.report is not None and key_of(one.trial) not in asked.known:
-                append(asked.report, one)
+            key = key_of(one.trial)
+            if asked.report is not None and key not in asked.known:
+                caught = TEMPORARY.sub("", one.caught)
+                allowed = one.allowed if one.acted and not caught else ""
+                append(asked.report, key, one.acted, caught, allowed, one.trial.is_thorough)
     for change in altered.tried(asked.changes()):
         changed.append(change)
         if asked.report is not None and not change.is_right:
-            append_to(asked.report, numbered.line_of(change))
+            append(asked.report, numbered.key_of(change.change), change.acted, change.caught)
     if found or not changed:
         show_table(found, asked.columns(found), markdown)
     numbered.show_table(changed, markdown)
@@ -166,7 +170,7 @@ def in_time(trials: list[Trial], scale: Scale) -> Iterator[Found]:
 
 
 def key_of(trial: Trial) -> tuple[Any, ...]:
-    """What tells a trial from all others in a report."""
+    """The `FIELDS` of a trial in a report."""
     return trial.preset, trial.driver, trial.app, trial.fault
 
 
@@ -174,10 +178,9 @@ def trials_in(report: Path) -> set[tuple[Any, ...]]:
     """The keys of the trials that a report has; there need not be one. Raises InputError."""
     if not report.exists():
         return set()
-    fields = "preset", "driver", "app", "fault"
     try:
         lines = [parsed(line) for line in report.read_text(encoding="utf-8").splitlines()]
-        return {tuple(line[field] for field in fields) for line in lines}
+        return {tuple(line[field] for field in FIELDS) for line in lines}
     except (OSError, ValueError, TypeError, KeyError):
         raise InputError("--json", report, "is not a file of this command") from None
 
@@ -185,24 +188,17 @@ def trials_in(report: Path) -> set[tuple[Any, ...]]:
 TEMPORARY = re.compile(r"/\S*/miniapps-[\w-]+/")  # a folder of one launch
 
 
-def append(report: Path, one: Found) -> None:
+def append(
+    report: Path,
+    key: tuple[Any, ...],
+    acted: bool,
+    caught: str,
+    allowed: str = "",
+    every_round_audited: bool = False,
+) -> None:
     """Append a trial to a report, as docs/checks.md describes it."""
-    trial = one.trial
-    line = {
-        "preset": trial.preset,
-        "fault": trial.fault,
-        "app": trial.app,
-        "driver": trial.driver,
-        "every_round_audited": trial.is_thorough,
-        "acted": one.acted,
-        "caught": TEMPORARY.sub("", one.caught),
-        "allowed": one.allowed if one.acted and not one.caught else "",
-    }
-    append_to(report, line)
-
-
-def append_to(report: Path, line: dict[str, Any]) -> None:
-    """Append a line to a report."""
+    more = {"every_round_audited": every_round_audited, "acted": acted}
+    line = dict(zip(FIELDS, key, strict=True)) | more | {"caught": caught, "allowed": allowed}
     with report.open("ab") as file:
         append_line(report, file.fileno(), json.dumps(line).encode() + b"\n")
 

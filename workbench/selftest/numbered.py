@@ -40,14 +40,6 @@ def key_of(change: Change) -> tuple[Any, ...]:
     return PRESET, change.witness, change.file, change.key
 
 
-def line_of(one: Tried) -> dict[str, Any]:
-    """The line of a report; the keys are those of other trials."""
-    preset, driver, app, fault = key_of(one.change)
-    trial = {"preset": preset, "fault": fault, "app": app, "driver": driver}
-    found = {"acted": one.acted, "caught": one.caught, "allowed": ""}
-    return trial | {"every_round_audited": False} | found
-
-
 def show_table(found: Sequence[Tried], markdown: bool) -> None:
     """Print what saw each fault."""
     rows = [
