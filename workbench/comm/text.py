@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,15 +23,17 @@ from miniapps.workbench.run.record import DISTURBED, crowded, disturbed, disturb
 from miniapps.workbench.run.replaced import write_text
 
 SIZE_WIDTH, WIDTH, NARROW = 10, 18, 12  # of OMB's columns
-Value = Callable[[dict[str, Any]], float | int | None]
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of numbers: its title, its value in a row of results, its width, its format."""
+    """A column of numbers: its title, its key in a row of results, its width, its format.
+
+    A key that is a number is that of a percentile.
+    """
 
     title: str
-    value: Value
+    key: str | int
     least: int = WIDTH
     form: str = ".2f"
 
@@ -42,13 +44,8 @@ class Column:
 
     def cell(self, row: dict[str, Any]) -> str:
         """The number as text, aligned; a value that is missing is nan."""
-        value = self.value(row)
+        value = row["percentiles"][self.key] if isinstance(self.key, int) else row[self.key]
         return format(math.nan if value is None else value, f"{self.width}{self.form}")
-
-
-def of(key: str) -> Value:
-    """The value of a row under a key."""
-    return lambda row: row[key]
 
 
 def lines(record: dict[str, Any], results: list[dict[str, Any]], full: bool) -> Iterator[str]:
@@ -80,45 +77,41 @@ def _columns(benchmark: Benchmark, record: dict[str, Any], full: bool) -> Iterat
     elif benchmark.measures == OVERLAP:
         yield from _overlaps(full)
     else:
-        yield Column("Avg Latency(us)" if full else "Latency (us)", of("value"))
+        yield Column("Avg Latency(us)" if full else "Latency (us)", "value")
     unit = f"({benchmark.unit})"
     if full:
         what = "BW" if benchmark.measures == RATE else "Latency"
-        yield Column(f"Min {what}{unit}", of("least"))
-        yield Column(f"Max {what}{unit}", of("most"))
-        yield Column("Iterations", of("iterations"), NARROW, "d")
+        yield Column(f"Min {what}{unit}", "least")
+        yield Column(f"Max {what}{unit}", "most")
+        yield Column("Iterations", "iterations", NARROW, "d")
     for number, percent in enumerate(record["percentiles"]):
         tail = "Window(us)" if benchmark.windowed else "Tail Lat(us)"
-        yield Column(f"P{percent:g} {tail}", _percentile(number))
+        yield Column(f"P{percent:g} {tail}", number)
     if full:
-        yield Column(f"99% Low{unit}", of("low"))
-        yield Column(f"99% High{unit}", of("high"))
+        yield Column(f"99% Low{unit}", "low")
+        yield Column(f"99% High{unit}", "high")
     if record["touch"] != "none":
-        yield Column("Touch(us)", of("touch_us"))
+        yield Column("Touch(us)", "touch_us")
         if "unchanged" in record["measured"][0]:
-            yield Column(f"Unchanged{unit}", of("unchanged"))
-
-
-def _percentile(number: int) -> Value:
-    return lambda row: row["percentiles"][number]
+            yield Column(f"Unchanged{unit}", "unchanged")
 
 
 def _rates(benchmark: Benchmark) -> Iterator[Column]:
     if benchmark.counts_messages:
-        yield Column("MB/s", of("value"))
-        yield Column("Messages/s", of("messages_per_s"))
+        yield Column("MB/s", "value")
+        yield Column("Messages/s", "messages_per_s")
     else:
-        yield Column("Bandwidth (MB/s)", of("value"))
+        yield Column("Bandwidth (MB/s)", "value")
 
 
 def _overlaps(full: bool) -> Iterator[Column]:
-    yield Column("Overall(us)", of("value"))
-    yield Column("Compute(us)", of("compute_us"))
+    yield Column("Overall(us)", "value")
+    yield Column("Compute(us)", "compute_us")
     if full:
-        yield Column("Coll. Init(us)", of("begin_us"))
-        yield Column("MPI_Wait(us)", of("wait_us"))
-    yield Column("Pure Comm.(us)", of("pure_us"))
-    yield Column("Overlap(%)", of("overlap_percent"))
+        yield Column("Coll. Init(us)", "begin_us")
+        yield Column("MPI_Wait(us)", "wait_us")
+    yield Column("Pure Comm.(us)", "pure_us")
+    yield Column("Overlap(%)", "overlap_percent")
 
 
 def notes(record: dict[str, Any], results: list[dict[str, Any]]) -> Iterator[str]:
