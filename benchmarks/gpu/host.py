@@ -119,6 +119,7 @@ class Rounds:
         for place, runner in self.engine.runners.items():
             self.log.add(self.job.layout.numbers[place], self.number, runner.stepper)
         self.number += 1
+        self.engine.drop_before(self.number)
         return perf_counter() - before
 
 
