@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any
 
 from miniapps import kernels
@@ -18,11 +18,20 @@ class HaloUser(KernelUser[Kernels]):
 
     def exchange(self, phase: str, field: Array) -> Generator[Any, Any, None]:
         """Fill the ghosts of a field with the neighbours' cells."""
+        came = yield from Exchange(phase, (yield from self.packed(field)))
+        yield from self.unpack(field, came)
+
+    def packed(self, field: Array) -> Generator[Any, Any, Any]:
+        """Return the messages to the neighbours."""
         if self.together:
             every: Any = kernels.load("halo", self.device.name)
-            packed = yield Batch(every.pack_all, (self.halo, field))
-            came = yield from Exchange(phase, packed)
+            return (yield Batch(every.pack_all, (self.halo, field)))
+        return self.halo.pack(field)
+
+    def unpack(self, field: Array, came: Mapping[Any, Any]) -> Generator[Any, Any, None]:
+        """Fill the ghosts of a field with what has come."""
+        if self.together:
+            every: Any = kernels.load("halo", self.device.name)
             yield Batch(every.unpack_all, (self.halo, field, came))
         else:
-            came = yield from Exchange(phase, self.halo.pack(field))
             self.halo.unpack(field, came)

@@ -50,9 +50,11 @@ class KernelUser(Generic[Kernels]):
         """Share a queue with the other blocks of the process, if there are any."""
         return layout.is_shared and self.device.share_queue()
 
-    def at_once(self, kernel: Callable[..., None], *task: Any) -> Generator[Any, Any, None]:
-        """Call a kernel function, or for all blocks at once the one with ``_all`` in its name."""
+    def at_once(self, kernel: Callable[..., None], *task: Any) -> Generator[Any, Any, Any]:
+        """Call a kernel function, or for all blocks at once the one with ``_all`` in its name.
+
+        Returns the answer to the block.
+        """
         if self.together:
-            yield Batch(getattr(self.kernels, f"{kernel.__name__}_all"), task)
-        else:
-            kernel(*task)
+            return (yield Batch(getattr(self.kernels, f"{kernel.__name__}_all"), task))
+        return kernel(*task)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -63,11 +64,11 @@ def flat(array: Any) -> Any:
 
 def to_device(array: np.ndarray, stream: Any) -> Any:
     """Return a copy in device memory; waits for the copy."""
-    copy, source = empty(array.shape, array.dtype, stream), np.ascontiguousarray(array)
+    made, source = empty(array.shape, array.dtype, stream), np.ascontiguousarray(array)
     if array.size:
-        copy.copy_to_device(source, stream=stream)
+        made.copy_to_device(source, stream=stream)
         stream.synchronize()  # before the source is freed
-    return copy
+    return made
 
 
 def to_host(array: Any) -> np.ndarray:
@@ -94,9 +95,18 @@ class PinnedCopy(HostCopy):
     @classmethod
     def begun(cls, array: Any) -> PinnedCopy:
         """Begin to copy an array, and return the copy."""
-        copy = cls(array)
-        copy.begin()
-        return copy
+        found = cls(array)
+        found.begin()
+        return found
+
+    @classmethod
+    def begun_parts(cls, array: Any, count: int) -> list[PinnedCopy]:
+        """Begin to copy an array, and return the copies of its ``count`` equal parts."""
+        whole = cls.begun(array)
+        parts = [copy(whole) for _ in range(count)]
+        for part, pinned in zip(parts, np.split(whole.pinned, count), strict=True):
+            part.pinned = pinned
+        return parts
 
     def begin(self) -> None:
         """See `HostCopy.begin`. The mark has a time, so that it is also that of a round's end."""

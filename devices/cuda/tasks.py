@@ -4,7 +4,8 @@ Every task has some layers of the grid for itself, along z, and begins in them a
 A row of the table has a task's first layer, its thread blocks along x and y, and its words:
 addresses, sizes and bounds. A thread block beyond those of its task ends at once.
 
-Where a launch comes again, its table stays on the GPU (`launch_for_all`). Otherwise tables go there
+Where a launch comes again, its table stays on the GPU (`launch_for_all`), also where numbers beside
+the table change (`launch_with`). Otherwise tables go there
 through pinned memory, and nothing waits for them (`launch_each_for_all`).
 """
 
@@ -63,6 +64,17 @@ def launch_for_all(
     on_device = memory.to_device(table, stream)
     launch = kernel.prepared((grid, threads, stream), *arguments, len(table), on_device)
     return partial(_launch, launch, on_device)
+
+
+def launch_with(kernel: Kernel, threads: Any, stream: Any, rows: Iterable[Row]) -> Launch:
+    """Return ``launch(*arguments)``, the same launch with arguments that differ each time.
+
+    Waits until the table is in the GPU's memory.
+    """
+    grid, table = _table(list(rows))
+    on_device = memory.to_device(table, stream)
+    launch = kernel[grid, threads, stream]
+    return lambda *arguments: launch(*arguments, len(table), on_device)
 
 
 def _table(rows: Sequence[Row]) -> tuple[tuple[int, int, int], np.ndarray]:

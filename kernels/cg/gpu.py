@@ -4,6 +4,10 @@ A thread marches along x, in the operator of 27 points along y, where it has the
 before and here in registers. A thread block covers 32 points of 8 rows, or of 8 planes, so a warp
 loads whole cache lines; what a thread's neighbours need too comes from L1.
 
+A launch is for one block or for many, whose vectors and regions are in a table. Functions with
+``_all`` in their names do the work of many blocks in one stream. They get no accumulators: the
+answers are the sums, each a `PinnedCopy`, and one copy moves all of them.
+
 Cost from memory, in bytes a point: `apply` 16, and 1 to 4 for the planes that thread blocks share;
 `turn` 24; `advance` 48; `relax` 8 for each colour, of lines of which every second number is used.
 A dot product reads its vectors again, 16 or 8: its 46 instructions per product, and the registers
@@ -13,6 +17,7 @@ they need, would hold up the operator.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -20,9 +25,18 @@ import numpy as np
 from miniapps.devices.backend import Array
 from miniapps.devices.cuda.compiler import Kernel, blocks, cuda, inlined, kernel, mul, viewer
 from miniapps.devices.cuda.launches import Launch, Tasks, nothing, repeated
-from miniapps.devices.cuda.memory import address, flat
-from miniapps.devices.cuda.primitives import THREADS, fill
-from miniapps.devices.cuda.tasks import FIRST, TABLE, WORDS, launch_for_all, task_here
+from miniapps.devices.cuda.memory import PinnedCopy, address, flat, zeros
+from miniapps.devices.cuda.primitives import THREADS, thread_index
+from miniapps.devices.cuda.tasks import (
+    FIRST,
+    TABLE,
+    WORDS,
+    Row,
+    launch_for_all,
+    launch_with,
+    task_here,
+)
+from miniapps.kernels import exact_sum
 from miniapps.kernels.exact_sum.gpu import (
     AT_A_TIME,
     AT_ONCE,
@@ -31,13 +45,19 @@ from miniapps.kernels.exact_sum.gpu import (
     add_products,
     carry,
 )
+from miniapps.kernels.halo.interface import Region
 
 WIDE, HIGH = 32, 8  # points of a row, and rows, of a thread block
 MARCHES = 32, 16, 8  # planes of one: the most that leave `MANY` thread blocks
 MANY = 4096  # about four times as many as a GPU runs at once
 BOUNDS = ", ".join(["uint64"] * 6)
 VECTOR = "float64[::1]"
-SIZE, Z, R, PLANE, ROW, X0, X1, Y0, Y1, Z0, Z1 = range(WORDS, WORDS + 11)  # of a task, in its row
+# Of a task, in its row. For `_box`, which marches along y, planes and rows are in each other's place.
+# For `_dot`, MARCH is how many layers of thread blocks there are, and BEGIN where the accumulator
+# begins. `_clear` has a size and an address only.
+SIZE, PLANE, ROW, MARCH, X0, X1, Y0, Y1, Z0, Z1 = range(WORDS, WORDS + 10)
+A, B, C, D, E, F, G = range(Z1 + 1, Z1 + 8)  # addresses of vectors
+BEGIN, CLEARED = C, PLANE
 _vector = viewer("float64")
 
 
@@ -52,10 +72,24 @@ def _line_and_point(y0, z0):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _planes(march, x0, x1):  # type: ignore[no-untyped-def]
-    """Return the planes [begin, end) of this thread."""
-    begin = x0 + np.uint64(cuda.blockIdx.z) * march
-    return begin, min(begin + march, x1)
+def _layer(tasks, task):  # type: ignore[no-untyped-def]
+    """Return the number of this thread block among those of the task, along z."""
+    return np.uint64(cuda.blockIdx.z) - tasks[task, FIRST]
+
+
+@inlined
+def _place(tasks, task, around):  # type: ignore[no-untyped-def]
+    """Return the planes [begin, end) of this thread, its row and the point in it.
+
+    ``around``: how many layers around the region belong to it. A thread beyond gets no plane.
+    """
+    j, k = _line_and_point(tasks[task, Y0] - around, tasks[task, Z0] - around)
+    march = tasks[task, MARCH]
+    begin = tasks[task, X0] - around + _layer(tasks, task) * march
+    end = min(begin + march, tasks[task, X1] + around)
+    if j >= tasks[task, Y1] + around or k >= tasks[task, Z1] + around:
+        end = begin
+    return begin, end, j, k
 
 
 @inlined
@@ -67,51 +101,72 @@ def _lines(u, at, plane):  # type: ignore[no-untyped-def]
     return before, here, u[at - plane + one] + u[at + one] + u[at + plane + one]
 
 
-@kernel(f"void({VECTOR}, {VECTOR}, uint64, uint64, uint64, {BOUNDS})")
-def _box(u, v, row, plane, march, y0, y1, x0, x1, z0, z1):  # type: ignore[no-untyped-def]
-    """Apply the operator of 27 points; x and y change places with those of other kernels."""
-    i, k = _line_and_point(x0, z0)
-    if i < x1 and k < z1:
-        j, end = _planes(march, y0, y1)
-        at = i * plane + j * row + k
-        a0, b0, c0 = _lines(u, at - row, plane)
-        a1, b1, c1 = _lines(u, at, plane)
-        while j < end:
-            a2, b2, c2 = _lines(u, at + row, plane)
-            box = (a0 + a1 + a2) + (b0 + b1 + b2) + (c0 + c1 + c2)
-            v[at] = mul(27.0, u[at]) - box
-            a0, b0, c0, a1, b1, c1 = a1, b1, c1, a2, b2, c2
-            j += np.uint64(1)
-            at += row
+@kernel(f"void({TABLE})")
+def _box(count, tasks):  # type: ignore[no-untyped-def]
+    """Apply the operator of 27 points."""
+    task, mine = task_here(count, tasks)
+    if mine:
+        u = _vector(np.int64(tasks[task, A]), np.int64(tasks[task, SIZE]))
+        v = _vector(np.int64(tasks[task, B]), np.int64(tasks[task, SIZE]))
+        row, plane = tasks[task, PLANE], tasks[task, ROW]
+        j, end, i, k = _place(tasks, task, np.uint64(0))
+        if j < end:
+            at = i * plane + j * row + k
+            a0, b0, c0 = _lines(u, at - row, plane)
+            a1, b1, c1 = _lines(u, at, plane)
+            while j < end:
+                a2, b2, c2 = _lines(u, at + row, plane)
+                box = (a0 + a1 + a2) + (b0 + b1 + b2) + (c0 + c1 + c2)
+                v[at] = mul(27.0, u[at]) - box
+                a0, b0, c0, a1, b1, c1 = a1, b1, c1, a2, b2, c2
+                j += np.uint64(1)
+                at += row
 
 
-@kernel(f"void({VECTOR}, {VECTOR}, uint64, uint64, uint64, {BOUNDS})")
-def _star(u, v, plane, row, march, x0, x1, y0, y1, z0, z1):  # type: ignore[no-untyped-def]
+@kernel(f"void({TABLE})")
+def _star(count, tasks):  # type: ignore[no-untyped-def]
     """Apply the operator of 7 points."""
     one = np.uint64(1)
-    j, k = _line_and_point(y0, z0)
-    if j < y1 and k < z1:
-        i, end = _planes(march, x0, x1)
-        at = i * plane + j * row + k
-        before, here = u[at - plane], u[at]
-        while i < end:
-            behind = u[at + plane]
-            beside = before + behind + u[at - row] + u[at + row] + u[at - one] + u[at + one]
-            v[at] = mul(6.0, here) - beside
-            before, here = here, behind
-            i += one
-            at += plane
+    task, mine = task_here(count, tasks)
+    if mine:
+        u = _vector(np.int64(tasks[task, A]), np.int64(tasks[task, SIZE]))
+        v = _vector(np.int64(tasks[task, B]), np.int64(tasks[task, SIZE]))
+        plane, row = tasks[task, PLANE], tasks[task, ROW]
+        i, end, j, k = _place(tasks, task, np.uint64(0))
+        if i < end:
+            at = i * plane + j * row + k
+            before, here = u[at - plane], u[at]
+            while i < end:
+                behind = u[at + plane]
+                beside = before + behind + u[at - row] + u[at + row] + u[at - one] + u[at + one]
+                v[at] = mul(6.0, here) - beside
+                before, here = here, behind
+                i += one
+                at += plane
 
 
 # Vectors -----------------------------------------------------------------------------------------
 
 
-@kernel(f"void({VECTOR}, {VECTOR}, float64, uint64, uint64, uint64, {BOUNDS})")
-def _turn(z, p, beta, plane, row, march, x0, x1, y0, y1, z0, z1):  # type: ignore[no-untyped-def]
+@kernel(f"void({TABLE})")
+def _clear(count, tasks):  # type: ignore[no-untyped-def]
+    """Set vectors to zero."""
+    task, mine = task_here(count, tasks)
+    n = thread_index()
+    if mine and n < tasks[task, SIZE]:
+        z = _vector(np.int64(tasks[task, CLEARED]), np.int64(tasks[task, SIZE]))
+        z[n] = 0.0
+
+
+@kernel(f"void(float64, {TABLE})")
+def _turn(beta, count, tasks):  # type: ignore[no-untyped-def]
     """Replace p by z + beta p."""
-    j, k = _line_and_point(y0, z0)
-    if j < y1 and k < z1:
-        i, end = _planes(march, x0, x1)
+    task, mine = task_here(count, tasks)
+    if mine:
+        z = _vector(np.int64(tasks[task, A]), np.int64(tasks[task, SIZE]))
+        p = _vector(np.int64(tasks[task, B]), np.int64(tasks[task, SIZE]))
+        plane, row = tasks[task, PLANE], tasks[task, ROW]
+        i, end, j, k = _place(tasks, task, np.uint64(0))
         at = i * plane + j * row + k
         while i < end:
             p[at] = z[at] + mul(beta, p[at])
@@ -120,66 +175,82 @@ def _turn(z, p, beta, plane, row, march, x0, x1, y0, y1, z0, z1):  # type: ignor
 
 
 @inlined
-def _with_ghosts(march, x0, x1, y0, y1, z0, z1):  # type: ignore[no-untyped-def]
-    """Return the planes of this thread in a region with a layer around, its row and point in it.
-
-    Last, whether these are in the region itself. A thread beyond the layer gets no plane.
-    """
-    one = np.uint64(1)
-    j, k = _line_and_point(y0 - one, z0 - one)
-    i, end = _planes(march, x0 - one, x1 + one)
-    if j > y1 or k > z1:
-        end = i
-    return i, end, j, k, j >= y0 and j < y1 and k >= z0 and k < z1
+def _along(tasks, task):  # type: ignore[no-untyped-def]
+    """Return the numbers of a plane and of a row, and the first and the last plane's end."""
+    return tasks[task, PLANE], tasks[task, ROW], tasks[task, X0], tasks[task, X1]
 
 
-@kernel(f"void({', '.join([VECTOR] * 4)}, float64, uint64, uint64, uint64, {BOUNDS})")
-def _advance(x, r, p, q, alpha, plane, row, march, x0, x1, y0, y1, z0, z1):  # type: ignore[no-untyped-def]
+@inlined
+def _inside(tasks, task, j, k):  # type: ignore[no-untyped-def]
+    """Return whether a row and a point are of the region itself."""
+    along = j >= tasks[task, Y0] and j < tasks[task, Y1]
+    return along and k >= tasks[task, Z0] and k < tasks[task, Z1]
+
+
+@kernel(f"void(float64, {TABLE})")
+def _advance(alpha, count, tasks):  # type: ignore[no-untyped-def]
     """Add alpha p to x, also in the layer of ghosts, and subtract alpha q from r."""
-    i, end, j, k, inside = _with_ghosts(march, x0, x1, y0, y1, z0, z1)
-    at = i * plane + j * row + k
-    while i < end:
-        x[at] = x[at] + mul(alpha, p[at])
-        if inside and i >= x0 and i < x1:
-            r[at] = r[at] - mul(alpha, q[at])
-        i += np.uint64(1)
-        at += plane
+    task, mine = task_here(count, tasks)
+    if mine:
+        x = _vector(np.int64(tasks[task, A]), np.int64(tasks[task, SIZE]))
+        r = _vector(np.int64(tasks[task, B]), np.int64(tasks[task, SIZE]))
+        p = _vector(np.int64(tasks[task, C]), np.int64(tasks[task, SIZE]))
+        q = _vector(np.int64(tasks[task, D]), np.int64(tasks[task, SIZE]))
+        plane, row, x0, x1 = _along(tasks, task)
+        i, end, j, k = _place(tasks, task, np.uint64(1))
+        inside, at = _inside(tasks, task, j, k), i * plane + j * row + k
+        while i < end:
+            x[at] = x[at] + mul(alpha, p[at])
+            if inside and i >= x0 and i < x1:
+                r[at] = r[at] - mul(alpha, q[at])
+            i += np.uint64(1)
+            at += plane
 
 
-@kernel(f"void({', '.join([VECTOR] * 7)}, float64, float64, uint64, uint64, uint64, {BOUNDS})")
-def _pipelined(  # type: ignore[no-untyped-def]
-    x, r, p, q, s, w, z, alpha, beta, plane, row, march, x0, x1, y0, y1, z0, z1
-):
+@kernel(f"void(float64, float64, {TABLE})")
+def _pipelined(alpha, beta, count, tasks):  # type: ignore[no-untyped-def]
     """Make all updates of a pipelined iteration."""
-    i, end, j, k, inside = _with_ghosts(march, x0, x1, y0, y1, z0, z1)
-    at = i * plane + j * row + k
-    while i < end:
-        s_here = w[at] + mul(beta, s[at])
-        p_here = r[at] + mul(beta, p[at])
-        s[at], p[at] = s_here, p_here
-        x[at] = x[at] + mul(alpha, p_here)
-        r[at] = r[at] - mul(alpha, s_here)
-        if inside and i >= x0 and i < x1:
-            z_here = q[at] + mul(beta, z[at])
-            z[at] = z_here
-            w[at] = w[at] - mul(alpha, z_here)
-        i += np.uint64(1)
-        at += plane
+    task, mine = task_here(count, tasks)
+    if mine:
+        x = _vector(np.int64(tasks[task, A]), np.int64(tasks[task, SIZE]))
+        r = _vector(np.int64(tasks[task, B]), np.int64(tasks[task, SIZE]))
+        p = _vector(np.int64(tasks[task, C]), np.int64(tasks[task, SIZE]))
+        q = _vector(np.int64(tasks[task, D]), np.int64(tasks[task, SIZE]))
+        s = _vector(np.int64(tasks[task, E]), np.int64(tasks[task, SIZE]))
+        w = _vector(np.int64(tasks[task, F]), np.int64(tasks[task, SIZE]))
+        z = _vector(np.int64(tasks[task, G]), np.int64(tasks[task, SIZE]))
+        plane, row, x0, x1 = _along(tasks, task)
+        i, end, j, k = _place(tasks, task, np.uint64(1))
+        inside, at = _inside(tasks, task, j, k), i * plane + j * row + k
+        while i < end:
+            s_here = w[at] + mul(beta, s[at])
+            p_here = r[at] + mul(beta, p[at])
+            s[at], p[at] = s_here, p_here
+            x[at] = x[at] + mul(alpha, p_here)
+            r[at] = r[at] - mul(alpha, s_here)
+            if inside and i >= x0 and i < x1:
+                z_here = q[at] + mul(beta, z[at])
+                z[at] = z_here
+                w[at] = w[at] - mul(alpha, z_here)
+            i += np.uint64(1)
+            at += plane
 
 
-@kernel(
-    f"void({VECTOR}, {VECTOR}, uint64, uint64, {BOUNDS}, int64[::1])",
-    launch_bounds=(WIDE * HIGH, AT_A_TIME),
-)
-def _dot(a, b, plane, row, x0, x1, y0, y1, z0, z1, words):  # type: ignore[no-untyped-def]
-    """Add the products of a region; a thread takes chunks across the planes."""
-    j, k = _line_and_point(y0, z0)
-    i = x0 + np.uint64(cuda.blockIdx.z) * np.uint64(CHUNK)
-    at, end = i * plane + j * row + k, np.uint64(0)
-    if j < y1 and k < z1:
-        end = x1 * plane
-    stride = np.uint64(CHUNK) * np.uint64(cuda.gridDim.z) * plane
-    add_products(a, b, 1, at, plane, stride, end, words)
+@kernel(f"void(int64[::1], {TABLE})", launch_bounds=(WIDE * HIGH, AT_A_TIME))
+def _dot(words, count, tasks):  # type: ignore[no-untyped-def]
+    """Add the products of regions to accumulators; a thread takes chunks across the planes."""
+    task, mine = task_here(count, tasks)
+    if mine:
+        a = _vector(np.int64(tasks[task, A]), np.int64(tasks[task, SIZE]))
+        b = _vector(np.int64(tasks[task, B]), np.int64(tasks[task, SIZE]))
+        plane, row, x0, x1 = _along(tasks, task)
+        j, k = _line_and_point(tasks[task, Y0], tasks[task, Z0])
+        i = x0 + _layer(tasks, task) * np.uint64(CHUNK)
+        at, end = i * plane + j * row + k, np.uint64(0)
+        if j < tasks[task, Y1] and k < tasks[task, Z1]:
+            end = x1 * plane
+        stride = np.uint64(CHUNK) * tasks[task, MARCH] * plane
+        add_products(a, b, 1, at, plane, stride, end, words, np.int64(tasks[task, BEGIN]))
 
 
 # Gauss-Seidel ------------------------------------------------------------------------------------
@@ -234,8 +305,8 @@ def _relaxing_all(one: Kernel) -> Kernel:
     def relax_all(count, tasks):  # type: ignore[no-untyped-def]
         at, mine = task_here(count, tasks)
         if mine:
-            z = _vector(np.int64(tasks[at, Z]), np.int64(tasks[at, SIZE]))
-            r = _vector(np.int64(tasks[at, R]), np.int64(tasks[at, SIZE]))
+            z = _vector(np.int64(tasks[at, A]), np.int64(tasks[at, SIZE]))
+            r = _vector(np.int64(tasks[at, B]), np.int64(tasks[at, SIZE]))
             x0 = tasks[at, X0] - np.uint64(2) * tasks[at, FIRST]  # as thread blocks begin there
             y0, y1, z0, z1 = tasks[at, Y0], tasks[at, Y1], tasks[at, Z0], tasks[at, Z1]
             relax(z, r, tasks[at, PLANE], tasks[at, ROW], x0, tasks[at, X1], y0, y1, z0, z1)
@@ -249,27 +320,89 @@ _relax_boxes, _relax_stars = _relaxing_all(_relax_box), _relaxing_all(_relax_sta
 # Launches ----------------------------------------------------------------------------------------
 
 
-def _launch(chosen: Any, arrays: tuple[Any, ...], numbers: tuple[float, ...], region: Any) -> None:
-    """Launch a kernel whose threads march through a region: `_box` along y, others along x."""
-    strides = _strides(arrays[0])
-    if chosen is _box:
-        strides, region = strides[::-1], (*region[2:4], *region[:2], *region[4:])
-    x0, x1, y0, y1, z0, z1 = region
-    wider = 2 if chosen in (_advance, _pipelined) else 0
-    planes, rows, points = (high - low + wider for low, high in ((x0, x1), (y0, y1), (z0, z1)))
-    if min(x1 - x0, y1 - y0, z1 - z0) < 1:
-        return
-    across, down = blocks(points, WIDE), blocks(rows, HIGH)
-    enough = (march for march in MARCHES if across * down * blocks(planes, march) >= MANY)
-    march = next(enough, MARCHES[-1])
-    where = (across, down, blocks(planes, march)), (WIDE, HIGH), arrays[0].stream
-    chosen[where](*map(flat, arrays), *numbers, *strides, march, *region)
-
-
 def _strides(array: Any) -> tuple[int, int]:
     """Return the numbers of a plane and of a row."""
     _, rows, points = array.shape
     return rows * points, points
+
+
+def _is_empty(region: Region) -> bool:
+    """Return whether a region has no points."""
+    x0, x1, y0, y1, z0, z1 = region
+    return min(x1 - x0, y1 - y0, z1 - z0) < 1
+
+
+def _march(chosen: Kernel, tasks: Tasks) -> None:
+    """Launch a kernel whose threads march through regions; tasks are (vectors, numbers, region).
+
+    One launch for those with the same numbers: in an iteration all blocks have the same.
+    """
+    alike: dict[tuple[float, ...], list[Any]] = {}
+    for vectors, numbers, region in tasks:
+        if not _is_empty(region):
+            places = tuple(map(address, vectors))
+            alike.setdefault(numbers, []).append((*vectors[:2], chosen, places, region))
+    for numbers, some in alike.items():
+        _march_through(some, *numbers)
+
+
+@repeated
+def _march_through(tasks: Tasks) -> Launch:
+    """Prepare a march; tasks are (vector, vector, kernel, addresses of all vectors, region)."""
+    one, _, chosen, *_ = tasks[0]
+    wider = 2 if chosen in (_advance, _pipelined) else 0
+    rows: list[Row] = []
+    for vector, _, _, places, region in tasks:
+        strides = _strides(vector)
+        if chosen is _box:
+            strides, region = strides[::-1], (*region[2:4], *region[:2], *region[4:])
+        ends = zip(region[::2], region[1::2], strict=True)
+        planes, lines, points = (high - low + wider for low, high in ends)
+        across, down = blocks(points, WIDE), blocks(lines, HIGH)
+        enough = (m for m in MARCHES if len(tasks) * across * down * blocks(planes, m) >= MANY)
+        march = next(enough, MARCHES[-1])
+        words = vector.size, *strides, march, *region, *places
+        rows.append(((across, down, blocks(planes, march)), words))
+    return launch_with(chosen, (WIDE, HIGH), one.stream, rows)
+
+
+def _add_dots(tasks: Tasks, words: Array) -> None:
+    """Add the dot product of each task, (a, b, region), to an accumulator of its own in ``words``.
+
+    Launch for so many planes at a time that no digit overflows.
+    """
+    parts = []
+    for n, (a, b, region) in enumerate(tasks):
+        if not _is_empty(region):
+            x0, x1, y0, y1, z0, z1 = region
+            planes, begin = max(AT_ONCE // ((y1 - y0) * (z1 - z0)), 1), n * exact_sum.WORDS
+            some = ((x, min(x + planes, x1), y0, y1, z0, z1) for x in range(x0, x1, planes))
+            parts.append([(a, b, begin, part) for part in some])
+    for at_once in zip_longest(*parts):
+        _dot_through([part for part in at_once if part is not None], words)
+        carry[len(tasks), THREADS, words.stream](words)
+
+
+@repeated
+def _dot_through(tasks: Tasks) -> Launch:
+    """Prepare dot products; tasks are (a, b, where the accumulator begins, region)."""
+    rows: list[Row] = []
+    for a, b, begin, region in tasks:
+        x0, x1, y0, y1, z0, z1 = region
+        across, down = blocks(z1 - z0, WIDE), blocks(y1 - y0, HIGH)
+        most = blocks(MANY_BLOCKS, len(tasks) * across * down)
+        layers = min(blocks(x1 - x0, CHUNK), most)
+        words = a.size, *_strides(a), layers, *region, address(a), address(b), begin
+        rows.append(((across, down, layers), words))
+    return launch_with(_dot, (WIDE, HIGH), tasks[0][0].stream, rows)
+
+
+def _sums(tasks: Tasks, each: int = 1) -> list[list[PinnedCopy]]:
+    """Return dot products on the host, ``each`` for a block; tasks are (a, b, region)."""
+    words = zeros(exact_sum.WORDS * len(tasks), np.int64, tasks[0][0].stream)
+    _add_dots(tasks, words)
+    rows = PinnedCopy.begun_parts(words, len(tasks))
+    return [rows[n : n + each] for n in range(0, len(rows), each)]
 
 
 def apply(
@@ -281,25 +414,55 @@ def apply(
     dot(u, v, x0, x1, y0, y1, z0, z1, words)
 
 
+def apply_all(tasks: Tasks) -> list[list[PinnedCopy]]:
+    """Do `apply` for many blocks."""
+    multiply_all(tasks)
+    return _sums([(u, v, tuple(region)) for _, u, v, *region in tasks])
+
+
 def multiply(
     points: int, u: Array, v: Array, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int
 ) -> None:
     """See `kernels.cg.interface`."""
-    _launch(_box if points == 27 else _star, (u, v), (), (x0, x1, y0, y1, z0, z1))
+    multiply_all([(points, u, v, x0, x1, y0, y1, z0, z1)])
+
+
+def multiply_all(tasks: Tasks) -> list[None]:
+    """Do `multiply` for many blocks of one operator."""
+    chosen = _box if tasks[0][0] == 27 else _star
+    _march(chosen, [((u, v), (), tuple(region)) for _, u, v, *region in tasks])
+    return [None] * len(tasks)
 
 
 def clear(z: Array) -> None:
     """See `kernels.cg.interface`."""
-    words = flat(z).view(np.int64)
-    words.stream = z.stream
-    fill(words.size, words, 0)  # the bits of 0.0
+    clear_all([(z,)])
+
+
+def clear_all(tasks: Tasks) -> list[None]:
+    """Do `clear` for many blocks."""
+    _clear_through([(z, z) for (z,) in tasks])
+    return [None] * len(tasks)
+
+
+@repeated
+def _clear_through(tasks: Tasks) -> Launch:
+    """Prepare the launch of a thread for each element of some vectors."""
+    rows = [((blocks(z.size, THREADS), 1, 1), (z.size, address(z))) for z, _ in tasks]
+    return launch_for_all(_clear, THREADS, tasks[0][0].stream, rows)
 
 
 def turn(
     z: Array, p: Array, beta: float, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int
 ) -> None:
     """See `kernels.cg.interface`."""
-    _launch(_turn, (z, p), (beta,), (x0, x1, y0, y1, z0, z1))
+    turn_all([(z, p, beta, x0, x1, y0, y1, z0, z1)])
+
+
+def turn_all(tasks: Tasks) -> list[None]:
+    """Do `turn` for many blocks."""
+    _march(_turn, [((z, p), (beta,), tuple(region)) for z, p, beta, *region in tasks])
+    return [None] * len(tasks)
 
 
 def advance(
@@ -307,8 +470,14 @@ def advance(
     x0: int, x1: int, y0: int, y1: int, z0: int, z1: int, words: Array,
 ) -> None:  # fmt: skip
     """See `kernels.cg.interface`."""
-    _launch(_advance, (x, r, p, q), (alpha,), (x0, x1, y0, y1, z0, z1))
+    _march(_advance, [((x, r, p, q), (alpha,), (x0, x1, y0, y1, z0, z1))])
     dot(r, r, x0, x1, y0, y1, z0, z1, words)
+
+
+def advance_all(tasks: Tasks) -> list[list[PinnedCopy]]:
+    """Do `advance` for many blocks."""
+    _march(_advance, [(task[:4], task[4:5], task[5:]) for task in tasks])
+    return _sums([(r, r, tuple(region)) for _, r, _, _, _, *region in tasks])
 
 
 def advance_pipelined(
@@ -318,25 +487,28 @@ def advance_pipelined(
 ) -> None:  # fmt: skip
     """See `kernels.cg.interface`."""
     region = x0, x1, y0, y1, z0, z1
-    _launch(_pipelined, (x, r, p, q, s, w, z), (alpha, beta), region)
-    dot(r, r, x0, x1, y0, y1, z0, z1, rr)
-    dot(w, r, x0, x1, y0, y1, z0, z1, wr)
+    _march(_pipelined, [((x, r, p, q, s, w, z), (alpha, beta), region)])
+    dot(r, r, *region, rr)
+    dot(w, r, *region, wr)
+
+
+def advance_pipelined_all(tasks: Tasks) -> list[list[PinnedCopy]]:
+    """Do `advance_pipelined` for many blocks."""
+    _march(_pipelined, [(task[:7], task[7:9], task[9:]) for task in tasks])
+    pairs = [(one, task[1], task[9:]) for task in tasks for one in (task[1], task[5])]
+    return _sums(pairs, each=2)
 
 
 def dot(
     a: Array, b: Array, x0: int, x1: int, y0: int, y1: int, z0: int, z1: int, words: Array
 ) -> None:
-    """Launch for so many planes at a time that no digit overflows."""
-    if min(x1 - x0, y1 - y0, z1 - z0) < 1:
-        return
-    across, down, stream = blocks(z1 - z0, WIDE), blocks(y1 - y0, HIGH), words.stream
-    planes = max(AT_ONCE // ((y1 - y0) * (z1 - z0)), 1)
-    for low in range(x0, x1, planes):
-        high = min(low + planes, x1)
-        deep = min(blocks(high - low, CHUNK), blocks(MANY_BLOCKS, across * down))
-        where = (across, down, deep), (WIDE, HIGH), stream
-        _dot[where](flat(a), flat(b), *_strides(a), low, high, y0, y1, z0, z1, words)
-        carry[1, THREADS, stream](words)
+    """See `kernels.cg.interface`."""
+    _add_dots([(a, b, (x0, x1, y0, y1, z0, z1))], words)
+
+
+def dot_all(tasks: Tasks) -> list[list[PinnedCopy]]:
+    """Do `dot` for many blocks."""
+    return _sums([(a, b, tuple(region)) for a, b, *region in tasks])
 
 
 def relax(
@@ -380,7 +552,7 @@ def _relax(tasks: Tasks) -> Launch:
         where = grids[0], (WIDE, HIGH), z.stream
         return one.prepared(where, flat(z), flat(r), *_strides(z), *regions[0])
     words = [
-        (z.size, address(z), address(r), *_strides(z), *region)
+        (z.size, *_strides(z), 1, *region, address(z), address(r))
         for (z, r, *_), region in zip(tasks, regions, strict=True)
     ]
     every = _relax_boxes if points == 27 else _relax_stars

@@ -221,22 +221,22 @@ def add_block(e, common, first, second, third, count, sums, mine):  # type: igno
 
 
 @inlined
-def flush(mine, words):  # type: ignore[no-untyped-def]
-    """Add the accumulator of a thread block to the one in global memory."""
+def flush(mine, words, begin):  # type: ignore[no-untyped-def]
+    """Add the accumulator of a thread block to the one that begins there in global memory."""
     cuda.syncthreads()
     k, threads = in_block()
     while k < WORDS:
         if mine[k] != 0:
-            cuda.atomic.add(words, k, mine[k])
+            cuda.atomic.add(words, begin + k, mine[k])
         k += threads
 
 
 @inlined
-def add_products(a, b, pairs, at, step, stride, end, words):  # type: ignore[no-untyped-def]
+def add_products(a, b, pairs, at, step, stride, end, words, begin):  # type: ignore[no-untyped-def]
     """Add the products of all threads, at most `THREADS` of a thread block.
 
     A thread has chunks of products: at ``at``, and ``stride`` farther as long as that is before
-    ``end``. Those of a chunk are ``step`` apart.
+    ``end``. Those of a chunk are ``step`` apart. ``begin``: of the accumulator in ``words``.
     """
     mine = cuda.shared.array(WORDS, "int64")
     sums = cuda.shared.array((HALVES, THREADS), "int64")
@@ -253,7 +253,7 @@ def add_products(a, b, pairs, at, step, stride, end, words):  # type: ignore[no-
         )
         at += stride
     add_block(e, common[0], one, two, three, count, sums, mine)
-    flush(mine, words)
+    flush(mine, words, begin)
 
 
 # Kernels -----------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def _adding(real: str) -> Kernel:
     def add(first, end, a, b, pairs, words):  # type: ignore[no-untyped-def]
         step = np.uint64(cuda.gridDim.x) * np.uint64(cuda.blockDim.x)
         stride = np.uint64(CHUNK) * step
-        add_products(a, b, pairs, first + thread_index(), step, stride, end, words)
+        add_products(a, b, pairs, first + thread_index(), step, stride, end, words, 0)
 
     return add
 
@@ -279,11 +279,11 @@ ADD = tuple(map(_adding, REALS))
 
 @kernel("void(int64[::1])")
 def carry(words):  # type: ignore[no-untyped-def]
-    """Make an accumulator normal, in one thread block, whose first thread has all to do."""
+    """Make an accumulator normal per thread block, whose first thread has all to do."""
     mine = cuda.shared.array(WORDS, "int64")
-    k = cuda.threadIdx.x
+    begin, k = np.int64(cuda.blockIdx.x) * WORDS, cuda.threadIdx.x
     while k < DIGITS:
-        mine[k] = words[k]
+        mine[k] = words[begin + k]
         k += cuda.blockDim.x
     cuda.syncthreads()
     if cuda.threadIdx.x == 0:
@@ -296,7 +296,7 @@ def carry(words):  # type: ignore[no-untyped-def]
     cuda.syncthreads()
     k = cuda.threadIdx.x
     while k < DIGITS:
-        words[k] = mine[k]
+        words[begin + k] = mine[k]
         k += cuda.blockDim.x
 
 

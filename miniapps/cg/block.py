@@ -112,13 +112,14 @@ class CgBlock(HaloUser[CgKernels]):
     def step(self, count: int) -> Requests:
         """Make one iteration; True if the tolerance is met."""
         x, r, p, q = (self.vectors[name] for name in "xrpq")
-        self.kernels.turn(self.z, p, plain.quotient(self.rz, self.rz_before), *self.own)
+        beta = plain.quotient(self.rz, self.rz_before)
+        yield from self.at_once(self.kernels.turn, self.z, p, beta, *self.own)
         yield from self.exchange("direction", p)
-        products = self.summed(self.kernels.apply, self.points, p, q)
+        products = yield from self.summed(self.kernels.apply, self.points, p, q)
         (curvature,) = yield from self.totals(products)
         self.note_curvature(curvature, self.rz)
         self.alpha = plain.quotient(self.rz, curvature)
-        squares = self.summed(self.kernels.advance, x, r, p, q, self.alpha)
+        squares = yield from self.summed(self.kernels.advance, x, r, p, q, self.alpha)
         yield from self.turn_to(squares, "colour")
         return self.has_met
 
@@ -126,12 +127,12 @@ class CgBlock(HaloUser[CgKernels]):
         """Count an iteration in which p A p or r z is not positive, while anything is left."""
         self.not_positive += int(rz != 0 and not (curvature > 0 and rz > 0))
 
-    def turn_to(self, squares: list[Array], phase: str) -> Requests:
-        """Precondition the residual, whose square is in an accumulator, and see how large it is."""
+    def turn_to(self, squares: list[Any], phase: str) -> Requests:
+        """Precondition the residual, whose square is given as a sum, and see how large it is."""
         self.rz_before, r, products = self.rz, self.vectors["r"], []
         if self.problem.preconditioner != "none":
             yield from self.precondition(r, phase)
-            products = self.summed(self.kernels.dot, r, self.z)
+            products = yield from self.summed(self.kernels.dot, r, self.z)
         found = yield from self.totals([*squares, *products])
         self.rz = self.unless_nothing(found[-1])
         self.test_tolerance(found[0])
@@ -152,27 +153,28 @@ class CgBlock(HaloUser[CgKernels]):
         first, nor in which block they are, if ghosts are exchanged before each group of colours.
         """
         origin = sum((low & 1) << (2 - axis) for axis, (low, _) in enumerate(self.bounds))
-        self.kernels.clear(self.z)
+        yield from self.at_once(self.kernels.clear, self.z)
         for n, colours in enumerate(self.groups):
             if n:
                 yield from self.exchange(f"{phase} {n}", self.z)
             task = self.points, self.z, r, np.array(colours) ^ origin, *self.own
             yield from self.at_once(self.kernels.relax, *task)
 
-    def summed(self, kernel: Callable[..., None], *arguments: Any, sums: int = 1) -> list[Array]:
-        """Call a kernel for the block's own points; returns the accumulators to which it adds."""
+    def summed(self, kernel: Callable[..., None], *arguments: Any, sums: int = 1) -> Requests:
+        """Call a kernel for the block's own points; returns its sums, for `on_host`."""
+        if self.together:
+            return (yield from self.at_once(kernel, *arguments, *self.own))
         words = [self.device.zeros((WORDS,), np.int64) for _ in range(sums)]
         kernel(*arguments, *self.own, *words)
-        return words
+        return [self.device.to_host_later(one) for one in words]
 
-    def on_host(self, sums: list[Array]) -> Requests:
-        """Accumulators on the host, (n, WORDS); other blocks run before this one waits."""
-        found = [self.device.to_host_later(words) for words in sums]
+    def on_host(self, sums: list[Any]) -> Requests:
+        """Accumulators of sums, (n, WORDS); other blocks run before this one waits."""
         yield Pause()
-        return np.array([known(words) for words in found])
+        return np.array([known(words) for words in sums])
 
-    def totals(self, sums: list[Array]) -> Requests:
-        """The exact sums over all blocks of accumulators: (n,)."""
+    def totals(self, sums: list[Any]) -> Requests:
+        """The exact totals over all blocks of sums: (n,)."""
         return (yield from self.total((yield from self.on_host(sums))))
 
     def total(self, words: np.ndarray) -> Requests:
@@ -185,13 +187,14 @@ class CgBlock(HaloUser[CgKernels]):
         """Test the operators, compute b, and begin at x = 0."""
         yield from self.test_symmetry()
         self.vectors["p"] = self.filled(field(self.problem, wider(self.bounds)))
-        self.kernels.multiply(self.points, self.vectors["p"], self.vectors["r"], *self.own)
-        squares = self.summed(self.kernels.dot, self.vectors["r"], self.vectors["r"])
+        p, r = self.vectors["p"], self.vectors["r"]
+        yield from self.at_once(self.kernels.multiply, self.points, p, r, *self.own)
+        squares = yield from self.summed(self.kernels.dot, r, r)
         (self.b_squared,) = yield from self.totals(squares)
         yield from self.begin(squares)
 
-    def begin(self, squares: list[Array]) -> Requests:
-        """Prepare the first iteration; the square of the residual is in an accumulator."""
+    def begin(self, squares: list[Any]) -> Requests:
+        """Prepare the first iteration; the square of the residual is given as a sum."""
         yield from self.turn_to(squares, "first colour")
 
     def test_symmetry(self) -> Requests:
@@ -200,15 +203,16 @@ class CgBlock(HaloUser[CgKernels]):
         In units of the rounding error that HPCG allows: the norms of u and v, times that of A.
         """
         u, v = (self.filled(noise_of(self.problem, wider(self.bounds), seed)) for seed in (1, 2))
-        products: list[Array] = []
+        products: list[Any] = []
         for one, other, phase in ((u, v, "u"), (v, u, "v")):
-            self.kernels.multiply(self.points, one, self.vectors["q"], *self.own)
-            pairs = [(one, one), (other, self.vectors["q"])]
+            q = self.vectors["q"]
+            yield from self.at_once(self.kernels.multiply, self.points, one, q, *self.own)
+            pairs = [(one, one), (other, q)]
             if self.problem.preconditioner != "none":
                 yield from self.precondition(one, phase)
                 pairs.append((other, self.z))
             for pair in pairs:
-                products += self.summed(self.kernels.dot, *pair)
+                products += yield from self.summed(self.kernels.dot, *pair)
         (uu, *ways), (vv, *back) = np.split((yield from self.totals(products)), 2)
         scale = 4 * (self.points - 1) * EPS * math.sqrt(uu * vv)
         self.departure = max(abs(a - b) / scale for a, b in zip(ways, back, strict=True))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from miniapps.cg import plain
 from miniapps.cg.block import CgBlock, Requests
 from miniapps.contract import EXACT, AllReduce, Begin, Collect, Post
-from miniapps.devices.backend import Array
 
 
 class PipelinedBlock(CgBlock):
@@ -29,34 +28,33 @@ class PipelinedBlock(CgBlock):
         """Make one iteration; True if the tolerance is met."""
         vectors = [self.vectors[name] for name in self._names()]
         update = self.kernels.advance_pipelined
-        products = self.summed(update, *vectors, self.alpha, self.beta, sums=2)
+        products = yield from self.summed(update, *vectors, self.alpha, self.beta, sums=2)
         yield from self.look_ahead(products)
         return self.has_met
 
-    def begin(self, squares: list[Array]) -> Requests:
+    def begin(self, squares: list[Any]) -> Requests:
         """Compute A r, and what the first iteration needs."""
         r, w = self.vectors["r"], self.vectors["w"]
         yield from self.exchange("residual", r)
-        products = self.summed(self.kernels.apply, self.points, r, w)
+        products = yield from self.summed(self.kernels.apply, self.points, r, w)
         yield from self.look_ahead([*squares, *products])
 
     def go_on(self) -> Requests:
         """Compute A w."""
-        self.kernels.multiply(self.points, self.vectors["w"], self.vectors["q"], *self.own)
-        return
-        yield  # makes this a generator; it sends no request
+        w, q = self.vectors["w"], self.vectors["q"]
+        yield from self.at_once(self.kernels.multiply, self.points, w, q, *self.own)
 
-    def look_ahead(self, products: list[Array]) -> Requests:
+    def look_ahead(self, products: list[Any]) -> Requests:
         """Add r r and w r over all blocks, and compute A w, alpha and beta.
 
         The driver adds up while the faces of ``w`` travel and the block applies the operator. A
         residual that has only rounding errors is not followed further, as ``w`` is A r no longer.
         """
         w = self.vectors["w"]
-        yield Post("halo", self.halo.pack(w))
+        yield Post("halo", (yield from self.packed(w)))
         total = AllReduce((yield from self.on_host(products)), EXACT)
         yield Begin(total)
-        self.halo.unpack(w, (yield Collect("halo", tuple(self.neighbors))))
+        yield from self.unpack(w, (yield Collect("halo", tuple(self.neighbors))))
         yield from self.go_on()
         rr, wr = yield total
         self.test_tolerance(rr)
