@@ -5,8 +5,8 @@ before and here in registers. A thread block covers 32 points of 8 rows, or of 8
 loads whole cache lines; what a thread's neighbours need too comes from L1.
 
 A launch is for one block or for many, whose vectors and regions are in a table. Functions with
-``_all`` in their names do the work of many blocks in one stream. They get no accumulators: the
-answers are the sums, each a `PinnedCopy`, and one copy moves all of them.
+``_all`` in their names do the work of many blocks in one stream. They get no accumulators: their
+answers are sums, and one copy moves all of them to the host.
 
 Cost from memory, in bytes a point: `apply` 16, and 1 to 4 for the planes that thread blocks share;
 `turn` 24; `advance` 48; `relax` 8 for each colour, of lines of which every second number is used.
@@ -45,19 +45,20 @@ from miniapps.kernels.exact_sum.gpu import (
     add_products,
     carry,
 )
-from miniapps.kernels.halo.interface import Region
+from miniapps.kernels.halo.interface import Region, shape_of
 
 WIDE, HIGH = 32, 8  # points of a row, and rows, of a thread block
 MARCHES = 32, 16, 8  # planes of one: the most that leave `MANY` thread blocks
 MANY = 4096  # about four times as many as a GPU runs at once
 BOUNDS = ", ".join(["uint64"] * 6)
 VECTOR = "float64[::1]"
-# Of a task, in its row. For `_box`, which marches along y, planes and rows are in each other's place.
-# For `_dot`, MARCH is how many layers of thread blocks there are, and BEGIN where the accumulator
-# begins. `_clear` has a size and an address only.
+PAIR = f"{VECTOR}, {VECTOR}, uint64, uint64, uint64, uint64, {BOUNDS}"  # what operators take
+# A task's row: its last arguments but the first one, and the addresses of its vectors. For `_dot`
+# MARCH is the number of layers of thread blocks, and BEGIN is where the accumulator begins.
 SIZE, PLANE, ROW, MARCH, X0, X1, Y0, Y1, Z0, Z1 = range(WORDS, WORDS + 10)
-A, B, C, D, E, F, G = range(Z1 + 1, Z1 + 8)  # addresses of vectors
-BEGIN, CLEARED = C, PLANE
+A, B, C, D, E, F, G = range(Z1 + 1, Z1 + 8)
+BEGIN, CLEARED = C, SIZE + 1
+Grid = tuple[int, int, int]
 _vector = viewer("float64")
 
 
@@ -72,24 +73,10 @@ def _line_and_point(y0, z0):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _layer(tasks, task):  # type: ignore[no-untyped-def]
-    """Return the number of this thread block among those of the task, along z."""
-    return np.uint64(cuda.blockIdx.z) - tasks[task, FIRST]
-
-
-@inlined
-def _place(tasks, task, around):  # type: ignore[no-untyped-def]
-    """Return the planes [begin, end) of this thread, its row and the point in it.
-
-    ``around``: how many layers around the region belong to it. A thread beyond gets no plane.
-    """
-    j, k = _line_and_point(tasks[task, Y0] - around, tasks[task, Z0] - around)
-    march = tasks[task, MARCH]
-    begin = tasks[task, X0] - around + _layer(tasks, task) * march
-    end = min(begin + march, tasks[task, X1] + around)
-    if j >= tasks[task, Y1] + around or k >= tasks[task, Z1] + around:
-        end = begin
-    return begin, end, j, k
+def _planes(first, march, x0, x1):  # type: ignore[no-untyped-def]
+    """Return the planes [begin, end) of this thread; ``first``: of a task's thread blocks, in z."""
+    begin = x0 + (np.uint64(cuda.blockIdx.z) - first) * march
+    return begin, min(begin + march, x1)
 
 
 @inlined
@@ -101,51 +88,57 @@ def _lines(u, at, plane):  # type: ignore[no-untyped-def]
     return before, here, u[at - plane + one] + u[at + one] + u[at + plane + one]
 
 
-@kernel(f"void({TABLE})")
-def _box(count, tasks):  # type: ignore[no-untyped-def]
-    """Apply the operator of 27 points."""
-    task, mine = task_here(count, tasks)
-    if mine:
-        u = _vector(np.int64(tasks[task, A]), np.int64(tasks[task, SIZE]))
-        v = _vector(np.int64(tasks[task, B]), np.int64(tasks[task, SIZE]))
-        row, plane = tasks[task, PLANE], tasks[task, ROW]
-        j, end, i, k = _place(tasks, task, np.uint64(0))
-        if j < end:
-            at = i * plane + j * row + k
-            a0, b0, c0 = _lines(u, at - row, plane)
-            a1, b1, c1 = _lines(u, at, plane)
-            while j < end:
-                a2, b2, c2 = _lines(u, at + row, plane)
-                box = (a0 + a1 + a2) + (b0 + b1 + b2) + (c0 + c1 + c2)
-                v[at] = mul(27.0, u[at]) - box
-                a0, b0, c0, a1, b1, c1 = a1, b1, c1, a2, b2, c2
-                j += np.uint64(1)
-                at += row
+@kernel(f"void({PAIR})")
+def _box(u, v, first, row, plane, march, y0, y1, x0, x1, z0, z1):  # type: ignore[no-untyped-def]
+    """Apply the operator of 27 points; x and y change places with those of other kernels."""
+    i, k = _line_and_point(x0, z0)
+    if i < x1 and k < z1:
+        j, end = _planes(first, march, y0, y1)
+        at = i * plane + j * row + k
+        a0, b0, c0 = _lines(u, at - row, plane)
+        a1, b1, c1 = _lines(u, at, plane)
+        while j < end:
+            a2, b2, c2 = _lines(u, at + row, plane)
+            box = (a0 + a1 + a2) + (b0 + b1 + b2) + (c0 + c1 + c2)
+            v[at] = mul(27.0, u[at]) - box
+            a0, b0, c0, a1, b1, c1 = a1, b1, c1, a2, b2, c2
+            j += np.uint64(1)
+            at += row
 
 
-@kernel(f"void({TABLE})")
-def _star(count, tasks):  # type: ignore[no-untyped-def]
+@kernel(f"void({PAIR})")
+def _star(u, v, first, plane, row, march, x0, x1, y0, y1, z0, z1):  # type: ignore[no-untyped-def]
     """Apply the operator of 7 points."""
     one = np.uint64(1)
-    task, mine = task_here(count, tasks)
-    if mine:
-        u = _vector(np.int64(tasks[task, A]), np.int64(tasks[task, SIZE]))
-        v = _vector(np.int64(tasks[task, B]), np.int64(tasks[task, SIZE]))
-        plane, row = tasks[task, PLANE], tasks[task, ROW]
-        i, end, j, k = _place(tasks, task, np.uint64(0))
-        if i < end:
-            at = i * plane + j * row + k
-            before, here = u[at - plane], u[at]
-            while i < end:
-                behind = u[at + plane]
-                beside = before + behind + u[at - row] + u[at + row] + u[at - one] + u[at + one]
-                v[at] = mul(6.0, here) - beside
-                before, here = here, behind
-                i += one
-                at += plane
+    j, k = _line_and_point(y0, z0)
+    if j < y1 and k < z1:
+        i, end = _planes(first, march, x0, x1)
+        at = i * plane + j * row + k
+        before, here = u[at - plane], u[at]
+        while i < end:
+            behind = u[at + plane]
+            beside = before + behind + u[at - row] + u[at + row] + u[at - one] + u[at + one]
+            v[at] = mul(6.0, here) - beside
+            before, here = here, behind
+            i += one
+            at += plane
 
 
 # Vectors -----------------------------------------------------------------------------------------
+
+
+@inlined
+def _place(tasks, task, around):  # type: ignore[no-untyped-def]
+    """Return the planes [begin, end) of this thread, its row and the point in it.
+
+    ``around``: how many layers around the region belong to it. A thread beyond gets no plane.
+    """
+    j, k = _line_and_point(tasks[task, Y0] - around, tasks[task, Z0] - around)
+    x0, x1 = tasks[task, X0] - around, tasks[task, X1] + around
+    begin, end = _planes(tasks[task, FIRST], tasks[task, MARCH], x0, x1)
+    if j >= tasks[task, Y1] + around or k >= tasks[task, Z1] + around:
+        end = begin
+    return begin, end, j, k
 
 
 @kernel(f"void({TABLE})")
@@ -207,7 +200,7 @@ def _advance(alpha, count, tasks):  # type: ignore[no-untyped-def]
             at += plane
 
 
-@kernel(f"void(float64, float64, {TABLE})")
+@kernel(f"void(float64, float64, {TABLE})", launch_bounds=(WIDE * HIGH, 4))
 def _pipelined(alpha, beta, count, tasks):  # type: ignore[no-untyped-def]
     """Make all updates of a pipelined iteration."""
     task, mine = task_here(count, tasks)
@@ -245,7 +238,7 @@ def _dot(words, count, tasks):  # type: ignore[no-untyped-def]
         b = _vector(np.int64(tasks[task, B]), np.int64(tasks[task, SIZE]))
         plane, row, x0, x1 = _along(tasks, task)
         j, k = _line_and_point(tasks[task, Y0], tasks[task, Z0])
-        i = x0 + _layer(tasks, task) * np.uint64(CHUNK)
+        i, _ = _planes(tasks[task, FIRST], np.uint64(CHUNK), x0, x1)
         at, end = i * plane + j * row + k, np.uint64(0)
         if j < tasks[task, Y1] and k < tasks[task, Z1]:
             end = x1 * plane
@@ -266,18 +259,20 @@ def _sides(z, at, plane, row):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _coloured(x0, y0, z0):  # type: ignore[no-untyped-def]
+def _coloured(first, x0, y0, z0):  # type: ignore[no-untyped-def]
     """Return the plane, row and place of this thread's point, every second along each axis."""
     two = np.uint64(2)
-    j, k = _line_and_point(np.uint64(0), np.uint64(0))
-    return x0 + two * np.uint64(cuda.blockIdx.z), y0 + two * j, z0 + two * k
+    i, (j, k) = np.uint64(cuda.blockIdx.z) - first, _line_and_point(np.uint64(0), np.uint64(0))
+    return x0 + two * i, y0 + two * j, z0 + two * k
 
 
-@kernel(f"void({VECTOR}, {VECTOR}, uint64, uint64, {BOUNDS})")
-def _relax_box(z, r, plane, row, x0, x1, y0, y1, z0, z1):  # type: ignore[no-untyped-def]
-    """Relax every second point along each axis, with 27 points."""
+@kernel(f"void({PAIR})")
+def _relax_box(  # type: ignore[no-untyped-def]
+    z, r, first, plane, row, march, x0, x1, y0, y1, z0, z1
+):
+    """Relax every second point along each axis, with 27 points; nothing marches."""
     one = np.uint64(1)
-    i, j, k = _coloured(x0, y0, z0)
+    i, j, k = _coloured(first, x0, y0, z0)
     if i < x1 and j < y1 and k < z1:
         at = i * plane + j * row + k
         before = _sides(z, at - one, plane, row) + z[at - one]
@@ -286,35 +281,50 @@ def _relax_box(z, r, plane, row, x0, x1, y0, y1, z0, z1):  # type: ignore[no-unt
         z[at] = mul(r[at] + around, 1.0 / 26.0)
 
 
-@kernel(f"void({VECTOR}, {VECTOR}, uint64, uint64, {BOUNDS})")
-def _relax_star(z, r, plane, row, x0, x1, y0, y1, z0, z1):  # type: ignore[no-untyped-def]
+@kernel(f"void({PAIR})")
+def _relax_star(  # type: ignore[no-untyped-def]
+    z, r, first, plane, row, march, x0, x1, y0, y1, z0, z1
+):
     """Relax every second point along each axis, with 7 points."""
     one = np.uint64(1)
-    i, j, k = _coloured(x0, y0, z0)
+    i, j, k = _coloured(first, x0, y0, z0)
     if i < x1 and j < y1 and k < z1:
         at = i * plane + j * row + k
         beside = z[at - plane] + z[at + plane] + z[at - row] + z[at + row]
         z[at] = mul(r[at] + (beside + z[at - one] + z[at + one]), 1.0 / 6.0)
 
 
-def _relaxing_all(one: Kernel) -> Kernel:
-    """Return the kernel that relaxes the points of many blocks."""
-    relax = inlined(one.function)
+# Operators for many blocks -----------------------------------------------------------------------
+
+
+def _for_many(one: Kernel) -> Kernel:
+    """Return the kernel that does the same for many blocks, whose arguments are in a table.
+
+    It needs more registers: those of one block are parameters.
+    """
+    sweep = inlined(one.function)
 
     @kernel(f"void({TABLE})")
-    def relax_all(count, tasks):  # type: ignore[no-untyped-def]
+    def for_many(count, tasks):  # type: ignore[no-untyped-def]
         at, mine = task_here(count, tasks)
         if mine:
-            z = _vector(np.int64(tasks[at, A]), np.int64(tasks[at, SIZE]))
-            r = _vector(np.int64(tasks[at, B]), np.int64(tasks[at, SIZE]))
-            x0 = tasks[at, X0] - np.uint64(2) * tasks[at, FIRST]  # as thread blocks begin there
-            y0, y1, z0, z1 = tasks[at, Y0], tasks[at, Y1], tasks[at, Z0], tasks[at, Z1]
-            relax(z, r, tasks[at, PLANE], tasks[at, ROW], x0, tasks[at, X1], y0, y1, z0, z1)
+            u = _vector(np.int64(tasks[at, A]), np.int64(tasks[at, SIZE]))
+            v = _vector(np.int64(tasks[at, B]), np.int64(tasks[at, SIZE]))
+            first, plane, row, march = (
+                tasks[at, FIRST],
+                tasks[at, PLANE],
+                tasks[at, ROW],
+                tasks[at, MARCH],
+            )
+            x0, x1, y0, y1 = tasks[at, X0], tasks[at, X1], tasks[at, Y0], tasks[at, Y1]
+            z0, z1 = tasks[at, Z0], tasks[at, Z1]
+            sweep(u, v, first, plane, row, march, x0, x1, y0, y1, z0, z1)
 
-    return relax_all
+    return for_many
 
 
-_relax_boxes, _relax_stars = _relaxing_all(_relax_box), _relaxing_all(_relax_star)
+_boxes, _stars = _for_many(_box), _for_many(_star)
+_relax_boxes, _relax_stars = _for_many(_relax_box), _for_many(_relax_star)
 
 
 # Launches ----------------------------------------------------------------------------------------
@@ -332,37 +342,70 @@ def _is_empty(region: Region) -> bool:
     return min(x1 - x0, y1 - y0, z1 - z0) < 1
 
 
-def _march(chosen: Kernel, tasks: Tasks) -> None:
+def _marches(region: Region, tasks: int) -> tuple[Grid, int]:
+    """Return the thread blocks for a region, one of several tasks, and the planes of a march."""
+    planes, rows, points = shape_of(region)
+    across, down = blocks(points, WIDE), blocks(rows, HIGH)
+    enough = (m for m in MARCHES if tasks * across * down * blocks(planes, m) >= MANY)
+    march = next(enough, MARCHES[-1])
+    return (across, down, blocks(planes, march)), march
+
+
+def _launch(one: Kernel, many: Kernel, tasks: Tasks, grids: list[Grid], words: Tasks) -> Launch:
+    """Prepare an operator for one block or for many; tasks begin with two vectors.
+
+    ``words``: the last arguments but the first one.
+    """
+    u, v, *_ = tasks[0]
+    if len(tasks) == 1:
+        return one.prepared((grids[0], (WIDE, HIGH), v.stream), flat(u), flat(v), 0, *words[0])
+    rows = [
+        (grid, (u.size, *own, address(u), address(v)))
+        for (u, v, *_), grid, own in zip(tasks, grids, words, strict=True)
+    ]
+    return launch_for_all(many, (WIDE, HIGH), v.stream, rows)
+
+
+@repeated
+def _multiply(tasks: Tasks) -> Launch:
+    """Prepare the operator on regions with points; tasks are (u, v, points, region)."""
+    grids, words, points = [], [], tasks[0][2]
+    for u, _, _, region in tasks:
+        strides = _strides(u)
+        if points == 27:  # `_box` marches along y
+            strides, region = strides[::-1], (*region[2:4], *region[:2], *region[4:])
+        grid, march = _marches(region, len(tasks))
+        grids.append(grid)
+        words.append((*strides, march, *region))
+    kernels = (_box, _boxes) if points == 27 else (_star, _stars)
+    return _launch(*kernels, tasks, grids, words)
+
+
+def _march(chosen: Kernel, tasks: Tasks, around: int = 0) -> None:
     """Launch a kernel whose threads march through regions; tasks are (vectors, numbers, region).
 
-    One launch for those with the same numbers: in an iteration all blocks have the same.
+    One launch for those with the same numbers: in an iteration all blocks have the same alpha and
+    beta. ``around``: how many layers of ghosts are updated, too.
     """
     alike: dict[tuple[float, ...], list[Any]] = {}
     for vectors, numbers, region in tasks:
         if not _is_empty(region):
-            places = tuple(map(address, vectors))
-            alike.setdefault(numbers, []).append((*vectors[:2], chosen, places, region))
+            others = tuple(map(address, vectors[2:]))
+            alike.setdefault(numbers, []).append((*vectors[:2], chosen, around, others, region))
     for numbers, some in alike.items():
         _march_through(some, *numbers)
 
 
 @repeated
 def _march_through(tasks: Tasks) -> Launch:
-    """Prepare a march; tasks are (vector, vector, kernel, addresses of all vectors, region)."""
-    one, _, chosen, *_ = tasks[0]
-    wider = 2 if chosen in (_advance, _pipelined) else 0
+    """Prepare a march; tasks are (vector, vector, kernel, around, other addresses, region)."""
+    one, _, chosen, around, *_ = tasks[0]
     rows: list[Row] = []
-    for vector, _, _, places, region in tasks:
-        strides = _strides(vector)
-        if chosen is _box:
-            strides, region = strides[::-1], (*region[2:4], *region[:2], *region[4:])
-        ends = zip(region[::2], region[1::2], strict=True)
-        planes, lines, points = (high - low + wider for low, high in ends)
-        across, down = blocks(points, WIDE), blocks(lines, HIGH)
-        enough = (m for m in MARCHES if len(tasks) * across * down * blocks(planes, m) >= MANY)
-        march = next(enough, MARCHES[-1])
-        words = vector.size, *strides, march, *region, *places
-        rows.append(((across, down, blocks(planes, march)), words))
+    for a, b, _, _, others, region in tasks:
+        wider = tuple(at + (around if n % 2 else -around) for n, at in enumerate(region))
+        grid, march = _marches(wider, len(tasks))
+        words = a.size, *_strides(a), march, *region, address(a), address(b), *others
+        rows.append((grid, words))
     return launch_with(chosen, (WIDE, HIGH), one.stream, rows)
 
 
@@ -429,8 +472,10 @@ def multiply(
 
 def multiply_all(tasks: Tasks) -> list[None]:
     """Do `multiply` for many blocks of one operator."""
-    chosen = _box if tasks[0][0] == 27 else _star
-    _march(chosen, [((u, v), (), tuple(region)) for _, u, v, *region in tasks])
+    some = [(u, v, points, tuple(region)) for points, u, v, *region in tasks]
+    some = [task for task in some if not _is_empty(task[3])]
+    if some:
+        _multiply(some)
     return [None] * len(tasks)
 
 
@@ -470,13 +515,13 @@ def advance(
     x0: int, x1: int, y0: int, y1: int, z0: int, z1: int, words: Array,
 ) -> None:  # fmt: skip
     """See `kernels.cg.interface`."""
-    _march(_advance, [((x, r, p, q), (alpha,), (x0, x1, y0, y1, z0, z1))])
+    _march(_advance, [((x, r, p, q), (alpha,), (x0, x1, y0, y1, z0, z1))], around=1)
     dot(r, r, x0, x1, y0, y1, z0, z1, words)
 
 
 def advance_all(tasks: Tasks) -> list[list[PinnedCopy]]:
     """Do `advance` for many blocks."""
-    _march(_advance, [(task[:4], task[4:5], task[5:]) for task in tasks])
+    _march(_advance, [(task[:4], task[4:5], task[5:]) for task in tasks], around=1)
     return _sums([(r, r, tuple(region)) for _, r, _, _, _, *region in tasks])
 
 
@@ -487,14 +532,14 @@ def advance_pipelined(
 ) -> None:  # fmt: skip
     """See `kernels.cg.interface`."""
     region = x0, x1, y0, y1, z0, z1
-    _march(_pipelined, [((x, r, p, q, s, w, z), (alpha, beta), region)])
+    _march(_pipelined, [((x, r, p, q, s, w, z), (alpha, beta), region)], around=1)
     dot(r, r, *region, rr)
     dot(w, r, *region, wr)
 
 
 def advance_pipelined_all(tasks: Tasks) -> list[list[PinnedCopy]]:
     """Do `advance_pipelined` for many blocks."""
-    _march(_pipelined, [(task[:7], task[7:9], task[9:]) for task in tasks])
+    _march(_pipelined, [(task[:7], task[7:9], task[9:]) for task in tasks], around=1)
     pairs = [(one, task[1], task[9:]) for task in tasks for one in (task[1], task[5])]
     return _sums(pairs, each=2)
 
@@ -538,22 +583,13 @@ def relax_all(tasks: Sequence[tuple[Any, ...]]) -> list[None]:
 @repeated
 def _relax(tasks: Tasks) -> Launch:
     """Launch one thread for each point of the colours; tasks are (z, r, points, odd, own)."""
-    grids, regions = [], []
-    for *_, odd, (x0, x1, y0, y1, z0, z1) in tasks:
+    grids, words = [], []
+    for z, _, _, odd, (x0, x1, y0, y1, z0, z1) in tasks:
         x0, y0, z0 = x0 + (odd >> 2), y0 + ((odd >> 1) & 1), z0 + (odd & 1)
         planes, rows, row = ((n + 1) // 2 for n in (x1 - x0, y1 - y0, z1 - z0))
         grids.append((blocks(row, WIDE), blocks(rows, HIGH), planes))
-        regions.append((x0, x1, y0, y1, z0, z1))
+        words.append((*_strides(z), 1, x0, x1, y0, y1, z0, z1))
     if all(min(grid) < 1 for grid in grids):
         return nothing
-    z, r, points, *_ = tasks[0]
-    if len(tasks) == 1:
-        one = _relax_box if points == 27 else _relax_star
-        where = grids[0], (WIDE, HIGH), z.stream
-        return one.prepared(where, flat(z), flat(r), *_strides(z), *regions[0])
-    words = [
-        (z.size, *_strides(z), 1, *region, address(z), address(r))
-        for (z, r, *_), region in zip(tasks, regions, strict=True)
-    ]
-    every = _relax_boxes if points == 27 else _relax_stars
-    return launch_for_all(every, (WIDE, HIGH), z.stream, zip(grids, words, strict=True))
+    kernels = (_relax_box, _relax_boxes) if tasks[0][2] == 27 else (_relax_star, _relax_stars)
+    return _launch(*kernels, tasks, grids, words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from miniapps.faults import fault
+from miniapps.faults import ACTED, in_place_of
 from miniapps.gpu_faults import kernel_fault
 from miniapps.grid_gpu_faults import (  # noqa: F401  # faults of this app, too
     ghosts_shifted,
@@ -15,17 +15,19 @@ from miniapps.grid_gpu_faults import (  # noqa: F401  # faults of this app, too
 )
 
 KERNELS, SUMS = "miniapps.kernels.cg.gpu", "miniapps.kernels.exact_sum.gpu"
+OPERATORS = ("_box", "_boxes"), ("_star", "_stars")
 PROBLEMS = {"tiny": {"size": (5, 5, 4), "steps": 2, "warmup": 1}}
 SIZES: dict[str, Any] = {"WIDE": 3, "HIGH": 2, "MARCHES": (2,)}
 TILES = {f"{KERNELS}:{name}": size for name, size in SIZES.items()}
 TILES |= {"miniapps.devices.cuda.primitives:WARP": 4}
+BOX, STAR = ((f"{KERNELS}:{one}", f"{KERNELS}:{many}") for one, many in OPERATORS)
 SGS, PIPELINED = {"preconditioner": "sgs"}, {"pipelined": True}
 
 
 # Operator ----------------------------------------------------------------------------------------
 
 
-@kernel_fault(f"{KERNELS}:_box", "k < z1", "k + np.uint64(1) < z1")
+@kernel_fault(BOX, "k < z1", "k + np.uint64(1) < z1")
 def last_thread_idle() -> None:
     """The last thread of a row applies nothing: off by one."""
 
@@ -46,7 +48,7 @@ def neighbour_twice() -> None:
 
 
 @kernel_fault(
-    f"{KERNELS}:_box",
+    BOX,
     "(a0 + a1 + a2) + (b0 + b1 + b2) + (c0 + c1 + c2)",
     "(c0 + c1 + c2) + (b0 + b1 + b2) + (a0 + a1 + a2)",
 )
@@ -54,12 +56,12 @@ def additions_in_another_order() -> None:
     """The sums along a row are added last to first: the last bits differ, nothing else."""
 
 
-@kernel_fault(f"{KERNELS}:_box", "= a1, b1, c1, a2, b2, c2", "= a0, b0, c0, a2, b2, c2")
+@kernel_fault(BOX, "= a1, b1, c1, a2, b2, c2", "= a0, b0, c0, a2, b2, c2")
 def plane_before_kept() -> None:
     """A thread that marches on keeps the sums of the first plane."""
 
 
-@kernel_fault(f"{KERNELS}:_star", "before, here = here,", "here =", given={"operator": 7})
+@kernel_fault(STAR, "before, here = here,", "here =", given={"operator": 7})
 def value_before_kept() -> None:
     """With seven points, a thread that marches on keeps the value before the first plane."""
 
@@ -76,9 +78,9 @@ def direction_in_single_precision() -> None:
     """Directions are rounded to float32."""
 
 
-@kernel_fault(f"{KERNELS}:_with_ghosts", "(y0 - one, z0 - one)", "(y0, z0)")
+@kernel_fault(f"{KERNELS}:_place", "tasks[task, Y0] - around,", "tasks[task, Y0],")
 def ghosts_of_x_left_out() -> None:
-    """The ghosts of the solution before the first row and point are not updated."""
+    """The ghosts of the solution before the first row are not updated."""
 
 
 @kernel_fault(f"{KERNELS}:_advance", "i >= x0", "i > x0")
@@ -89,6 +91,17 @@ def residual_of_the_first_plane_left_out() -> None:
 @kernel_fault(f"{KERNELS}:_pipelined", ", p[at] = s_here, p_here", " = s_here", given=PIPELINED)
 def direction_not_stored() -> None:
     """A pipelined iteration uses the new direction and keeps the old one."""
+
+
+@in_place_of(f"{KERNELS}:_march_through", conditional=True)
+def numbers_of_the_iteration_before(right: Any, tasks: Any, *numbers: float) -> None:
+    """A launch that comes again has the alpha or beta with which it was made before."""
+    before = vars(tasks[0][0].stream).setdefault("numbers", {})
+    kept = before.get(tasks[0][2], numbers)
+    before[tasks[0][2]] = numbers
+    if kept != numbers:
+        ACTED.now()
+    right(tasks, *kept)
 
 
 @kernel_fault(f"{KERNELS}:_dot", "end = x1 * plane", "end = (x1 - np.uint64(1)) * plane")
@@ -129,7 +142,6 @@ def corner_twice() -> None:
     """Gauss-Seidel takes one corner twice, another one not at all."""
 
 
-@fault(f"{KERNELS}:clear", given=SGS)
-def not_cleared(right: Any) -> Any:
+@in_place_of(f"{KERNELS}:_clear_through", given=SGS)
+def not_cleared(right: Any, tasks: Any) -> None:
     """Gauss-Seidel begins with the values of the iteration before in place of zeros."""
-    return lambda z: None

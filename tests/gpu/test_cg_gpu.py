@@ -12,6 +12,7 @@ from miniapps import kernels
 from miniapps.arrays import ghosted
 from miniapps.cg.problem import CgProblem
 from miniapps.devices import backend as device
+from miniapps.devices.backend import known
 from miniapps.kernels.exact_sum import accumulator
 
 # In the simulator NumPy warns of integers modulo 2^64.
@@ -74,6 +75,42 @@ def test_gauss_seidel_of_several_blocks(points: int) -> None:
         assert support.same_bits(gpu.to_host(on_gpu), z)
     found.relax_all(tasks[2:3])  # which has no point of these colours
     assert support.same_bits(gpu.to_host(tasks[2][1]), right[2])
+
+
+SEVERAL = (5, 4, 35), (3, 9, 4), (1, 10, 40)  # blocks of different shapes
+
+
+@pytest.mark.parametrize(
+    ("kernel", "count", "before", "numbers", "sums"),
+    [
+        ("apply", 2, (27,), 0, 1),
+        ("multiply", 2, (7,), 0, 0),
+        ("turn", 2, (), 1, 0),
+        ("advance", 4, (), 1, 1),
+        ("advance_pipelined", 7, (), 2, 2),
+        ("dot", 2, (), 0, 1),
+        ("clear", 1, (), 0, 0),
+    ],
+)
+def test_several_blocks_at_once(kernel: str, count: int, before: Any, numbers: int, sums: int):
+    """Catches a launch that takes vectors, bounds, numbers or sums of another block.
+
+    Two blocks have the same numbers, one has others: it may be an iteration ahead.
+    """
+    cpu, module, gpu = kernels.load("cg", "cpu"), kernels.load("cg", "gpu"), device.get("gpu")
+    tasks, right = [], []
+    for cells, alpha in zip(SEVERAL, (0.7, 0.3, 0.7), strict=True):
+        made, own = vectors(count, cells)
+        rest = *(alpha / n for n in range(1, numbers + 1)), *(() if kernel == "clear" else own)
+        tasks.append((*before, *(gpu.to_device(one.copy()) for one in made), *rest))
+        words = [accumulator() for _ in range(sums)]
+        getattr(cpu, kernel)(*before, *made, *rest, *words)
+        right.append((made, [one.tolist() for one in words]))
+    found = getattr(module, f"{kernel}_all")(tasks)
+    for task, answer, (made, words) in zip(tasks, found, right, strict=True):
+        there = [gpu.to_host(one) for one in task[len(before) : len(before) + count]]
+        assert all(map(support.same_bits, there, made))
+        assert [known(one) for one in answer or ()] == words
 
 
 def test_updates_and_dots() -> None:
