@@ -12,7 +12,7 @@ import pickle
 import sys
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from types import ModuleType
 from typing import Any
 
@@ -59,32 +59,33 @@ class Gpu(Device):
         self.streams = [self.copies]  # of no other block
         weakref.finalize(self, retire, toolkit.idle, self.streams)
         if backend.one_queue:
-            self._work_in(toolkit.shared_stream())
-        else:
-            own = toolkit.stream()
-            self.streams.append(own)
-            self._work_in(own)
-            streams.set_clock(own)
+            self.stream = toolkit.shared_stream()
         self.staged_bytes, self.spare = 0, Spare()
         self.slots: dict[Any, list[Slot]] = {}  # by edge; None: messages from the host
         self.pinned = memory.PinnedRing(toolkit)  # for these
         self.reading: dict[int, MessageBuffer] = {}  # which kernels here read, by id
 
-    def _work_in(self, stream: Any) -> None:
-        """Use a stream for the block's kernels."""
-        toolkit, self.stream = self.backend.toolkit, stream
-        # Several calls per step: a mark recorded as soon as the block's stream gets work, and one
-        # after that work, or the same if there is none.
-        self.begin = partial(toolkit.begin, stream)
-        self.mark_after = partial(toolkit.mark_after, stream)
+    @cached_property
+    def stream(self) -> Any:
+        """The stream of the block's kernels: its own, unless it shares one."""
+        own = self.backend.toolkit.stream()
+        self.streams.append(own)
+        streams.set_clock(own)
+        return own
+
+    @cached_property
+    def begin(self) -> Any:  # type: ignore[override]  # called several times per step
+        """Return a mark that is recorded as soon as the block's stream gets work."""
+        return partial(self.backend.toolkit.begin, self.stream)
+
+    @cached_property
+    def mark_after(self) -> Any:  # type: ignore[override]
+        """Return a mark after that work, or the same one if there is none."""
+        return partial(self.backend.toolkit.mark_after, self.stream)
 
     def share_queue(self) -> bool:
         """See `Device.share_queue`."""
-        shared = self.backend.toolkit.shared_stream()
-        if self.stream is not shared:
-            self.streams.remove(self.stream)
-            retire(self.backend.toolkit.idle, [self.stream])
-            self._work_in(shared)
+        self.stream = self.backend.toolkit.shared_stream()
         self.shares_queue = True
         return True
 
@@ -110,7 +111,7 @@ class Gpu(Device):
 
     def to_host_later(self, array: Any) -> HostCopy:
         """See `Memory.to_host_later`."""
-        return memory.PinnedCopy.begun(array)
+        return memory.PinnedArray.begun(array)
 
     def host_copy(self, array: Any) -> HostCopy:
         """See `Memory.host_copy`."""

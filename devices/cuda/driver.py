@@ -84,12 +84,14 @@ class Stream:
     own among the streams of the process; ``marks``: how many have been recorded in it; ``reached``:
     how many of them the host knows to be reached; ``after``: by the numbers of other streams, the
     last of their marks that it waits for. ``launches``: see `devices.cuda.launches`;
-    ``tables``: see `devices.cuda.tasks`; ``groups``: see `devices.cuda.host_copies`.
+    ``tables``: see `devices.cuda.tasks`; ``groups``: see `devices.cuda.host_copies`; ``pinned``:
+    see `devices.cuda.memory.sent`.
     """
 
     toolkit: Any
     tables: Any
     groups: dict[Any, Any]
+    pinned: Any
     numbers = itertools.count()
 
     def __init__(self, queue: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from copy import copy
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -71,6 +71,20 @@ def to_device(array: np.ndarray, stream: Any) -> Any:
     return made
 
 
+def sent(array: np.ndarray, stream: Any) -> Any:
+    """Return a copy of a small array in device memory, as work in a stream; nothing waits for it.
+
+    It goes through pinned memory, which is used again once the device has read it.
+    """
+    made = empty(array.shape, array.dtype, stream)
+    if array.size:
+        host = stream.pinned.take(array.nbytes).view(array.dtype)
+        host[...] = array.reshape(-1)
+        flat(made).copy_to_device(host, stream=stream)
+        stream.pinned.give(streams.mark(stream))
+    return made
+
+
 def to_host(array: Any) -> np.ndarray:
     """Return a copy of a contiguous device array on the host; waits for all work on the array."""
     copy = np.empty(array.shape, array.dtype)  # allocated here: numba would return a view of bytes
@@ -88,35 +102,30 @@ class PinnedCopy(HostCopy):
 
     def __init__(self, array: Any) -> None:
         self.array = array
-        nbytes = array.size * array.dtype.itemsize
-        self.pinned = array.stream.toolkit.pinned(nbytes).view(array.dtype)
+        nbytes, toolkit = array.size * array.dtype.itemsize, array.stream.toolkit
+        self.pinned = toolkit.pinned(nbytes).view(array.dtype).reshape(array.shape)
         self.copied: Any = None  # a mark: the copy has ended
 
     @classmethod
-    def begun(cls, array: Any) -> PinnedCopy:
+    def begun(cls, array: Any) -> Self:
         """Begin to copy an array, and return the copy."""
         found = cls(array)
         found.begin()
         return found
-
-    @classmethod
-    def begun_parts(cls, array: Any, count: int) -> list[PinnedCopy]:
-        """Begin to copy an array, and return the copies of its ``count`` equal parts."""
-        whole = cls.begun(array)
-        parts = [copy(whole) for _ in range(count)]
-        for part, pinned in zip(parts, np.split(whole.pinned, count), strict=True):
-            part.pinned = pinned
-        return parts
 
     def begin(self) -> None:
         """See `HostCopy.begin`. The mark has a time, so that it is also that of a round's end."""
         self.array.copy_to_host(self.pinned, stream=self.array.stream)
         self.copied = streams.mark(self.array.stream, timed=True)
 
+    def reached(self) -> np.ndarray:
+        """Return the copy as an array as soon as it is made."""
+        streams.reached_already(self.copied)
+        return self.pinned
+
     def get(self) -> Any:
         """See `HostCopy.get`."""
-        streams.reached_already(self.copied)
-        return self.pinned.tolist()
+        return self.reached().tolist()
 
 
 class PinnedNumber(PinnedCopy):
@@ -127,21 +136,38 @@ class PinnedNumber(PinnedCopy):
         return super().get()[0]
 
 
+class PinnedArray(PinnedCopy):
+    """The same for numbers that remain an array."""
+
+    @classmethod
+    def begun_rows(cls, array: Any) -> list[Self]:
+        """Begin to copy an array by one copy, and return the copies of its rows."""
+        whole = cls.begun(array)
+        rows = [copy(whole) for _ in whole.pinned]
+        for row, pinned in zip(rows, whole.pinned, strict=True):
+            row.pinned = pinned
+        return rows
+
+    def get(self) -> Any:
+        """Return the array."""
+        return self.reached()
+
+
 class PinnedRing:
     """Pinned memory for copies to the device, in pieces that are used in turn.
 
     While the device still reads the piece that was used longest ago, a further one is taken. The
-    host waits only if there are `PIECES` already.
+    host waits only if there are ``most`` already.
     """
 
-    def __init__(self, toolkit: Any) -> None:
-        self.toolkit = toolkit
+    def __init__(self, toolkit: Any, most: float = PIECES) -> None:
+        self.toolkit, self.most = toolkit, most
         self.pieces: deque[tuple[np.ndarray, Any]] = deque()  # and a mark: it may be written again
 
     def take(self, nbytes: int) -> np.ndarray:
         """Return so many bytes to write; `give` comes before the next call."""
         piece = np.empty(0, np.uint8)
-        if self.pieces and (len(self.pieces) == PIECES or self.pieces[0][1].query()):
+        if self.pieces and (len(self.pieces) == self.most or self.pieces[0][1].query()):
             piece, copied = self.pieces.popleft()
             streams.reached_already(copied)
         self.taken = piece if piece.size >= nbytes else self.toolkit.pinned(nbytes)

@@ -56,23 +56,17 @@ def task_among_many(tasks, table):  # type: ignore[no-untyped-def]
 def launch_for_all(
     kernel: Kernel, threads: Any, stream: Any, rows: Iterable[Row], *arguments: Any
 ) -> Launch:
-    """Return the launch of a kernel for all tasks: ``kernel(*arguments, tasks, table)``.
-
-    Waits until the table is in the GPU's memory.
-    """
+    """Return the launch of a kernel for all tasks: ``kernel(*arguments, tasks, table)``."""
     grid, table = _table(list(rows))
-    on_device = memory.to_device(table, stream)
+    on_device = memory.sent(table, stream)
     launch = kernel.prepared((grid, threads, stream), *arguments, len(table), on_device)
     return partial(_launch, launch, on_device)
 
 
 def launch_with(kernel: Kernel, threads: Any, stream: Any, rows: Iterable[Row]) -> Launch:
-    """Return ``launch(*arguments)``, the same launch with arguments that differ each time.
-
-    Waits until the table is in the GPU's memory.
-    """
+    """Return ``launch(*arguments)``, the same launch with arguments that differ each time."""
     grid, table = _table(list(rows))
-    on_device = memory.to_device(table, stream)
+    on_device = memory.sent(table, stream)
     launch = kernel[grid, threads, stream]
     return lambda *arguments: launch(*arguments, len(table), on_device)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -22,6 +23,7 @@ from miniapps.devices.backend import DeviceUnavailable
 from miniapps.devices.cuda import driver_info, streams
 from miniapps.devices.cuda.compiler import Kernel, cuda, simulated
 from miniapps.devices.cuda.exports import Exports
+from miniapps.devices.cuda.memory import PinnedRing
 
 CHOICE = "MINIAPPS_CUDA_TOOLKIT"  # names another toolkit, as module:class
 Launcher = Callable[[tuple[Any, ...]], Callable[..., None]]  # of (blocks, threads, stream)
@@ -102,6 +104,7 @@ class Toolkit:
             return self.idle.pop()
         stream = self.new_stream()
         stream.toolkit, stream.tables, stream.groups = self, None, {}
+        stream.pinned = PinnedRing(self, math.inf)
         return stream
 
     def shared_stream(self) -> Any:

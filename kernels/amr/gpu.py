@@ -18,7 +18,7 @@ import numpy as np
 
 from miniapps.devices.backend import Array
 from miniapps.devices.cuda.compiler import Kernel, blocks, cuda, kernel, mul, once
-from miniapps.devices.cuda.memory import flat, to_device, to_host, zeros
+from miniapps.devices.cuda.memory import PinnedArray, PinnedCopy, flat, sent, zeros
 from miniapps.kernels.halo.interface import Region, shape_of
 
 IN_PLACE = False
@@ -170,7 +170,7 @@ def interpolate(coarse: Array, u: Array, level: int, first: tuple[int, int], own
 def check(
     u: Array, sums: Array, first: tuple[float, float], spacing: float, due: float,
     active: Region, own: Region,
-) -> tuple[float, int]:  # fmt: skip
+) -> PinnedCopy:  # fmt: skip
     """Launch a thread for each column of each march; a thread block adds what it found at once."""
     grid, march = _marches(own)
     found = zeros(2, np.float64, u.stream)
@@ -178,17 +178,16 @@ def check(
     chosen[grid, WIDE, u.stream](
         flat(u), flat(sums), found, *first, spacing, due, u.shape[1], march, *active, *own
     )
-    norm, wrong = to_host(found)
-    return float(norm), int(wrong)
+    return PinnedCopy.begun(found)
 
 
 def report(row: np.ndarray, message: Any) -> None:
     """Copy the numbers to the device, and there into the message."""
     memory, start = message.memory
-    _put[1, row.size, memory.stream](to_device(row, memory.stream), memory, start)
+    _put[1, row.size, memory.stream](sent(row, memory.stream), memory, start)
 
 
-def reported(message: Any) -> np.ndarray:
-    """Copy the message; waits until it has been written."""
+def reported(message: Any) -> PinnedArray:
+    """Begin to copy the message."""
     message.begin_reading()
-    return to_host(message.array)
+    return PinnedArray.begun(message.array)

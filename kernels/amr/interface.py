@@ -54,18 +54,18 @@ class AmrKernels(Protocol):
     def check(
         self, u: Array, sums: Array, first: tuple[float, float], spacing: float, due: float,
         active: Region, own: Region,
-    ) -> tuple[float, int]:  # fmt: skip
+    ) -> Any:  # fmt: skip
         """Return the sum of the absolute ``sums`` at ``active``, and how many numbers are wrong.
 
         For a grid whose values were x + y. At ``own`` right values are x + y where x and y are
         ``first`` at its first point and grow by ``spacing``; right sums are ``due`` at ``active``,
         a region in ``own`` or an empty one, and 0 beside it. A point may have two wrong numbers.
         Computed in float64, where all these numbers are exact, and so is their sum as long as
-        none is wrong. Waits for the device.
+        none is wrong. Of both numbers a GPU returns a `HostCopy`.
         """
 
     def report(self, row: np.ndarray, message: Any) -> None:
         """Copy some int64 of the host into a message of this size on the device."""
 
-    def reported(self, message: Any) -> np.ndarray:
-        """Return the numbers of a message that came, on the host."""
+    def reported(self, message: Any) -> Any:
+        """Return the numbers of a message that came, on the host; a GPU returns a `HostCopy`."""

@@ -25,7 +25,7 @@ import numpy as np
 from miniapps.devices.backend import Array
 from miniapps.devices.cuda.compiler import Kernel, blocks, cuda, inlined, kernel, mul, viewer
 from miniapps.devices.cuda.launches import Launch, Tasks, nothing, repeated
-from miniapps.devices.cuda.memory import PinnedCopy, address, flat, zeros
+from miniapps.devices.cuda.memory import PinnedArray, address, flat, zeros
 from miniapps.devices.cuda.primitives import THREADS, thread_index
 from miniapps.devices.cuda.tasks import (
     FIRST,
@@ -440,11 +440,11 @@ def _dot_through(tasks: Tasks) -> Launch:
     return launch_with(_dot, (WIDE, HIGH), tasks[0][0].stream, rows)
 
 
-def _sums(tasks: Tasks, each: int = 1) -> list[list[PinnedCopy]]:
+def _sums(tasks: Tasks, each: int = 1) -> list[list[PinnedArray]]:
     """Return dot products on the host, ``each`` for a block; tasks are (a, b, region)."""
-    words = zeros(exact_sum.WORDS * len(tasks), np.int64, tasks[0][0].stream)
-    _add_dots(tasks, words)
-    rows = PinnedCopy.begun_parts(words, len(tasks))
+    words = zeros((len(tasks), exact_sum.WORDS), np.int64, tasks[0][0].stream)
+    _add_dots(tasks, flat(words))
+    rows = PinnedArray.begun_rows(words)
     return [rows[n : n + each] for n in range(0, len(rows), each)]
 
 
@@ -457,7 +457,7 @@ def apply(
     dot(u, v, x0, x1, y0, y1, z0, z1, words)
 
 
-def apply_all(tasks: Tasks) -> list[list[PinnedCopy]]:
+def apply_all(tasks: Tasks) -> list[list[PinnedArray]]:
     """Do `apply` for many blocks."""
     multiply_all(tasks)
     return _sums([(u, v, tuple(region)) for _, u, v, *region in tasks])
@@ -519,7 +519,7 @@ def advance(
     dot(r, r, x0, x1, y0, y1, z0, z1, words)
 
 
-def advance_all(tasks: Tasks) -> list[list[PinnedCopy]]:
+def advance_all(tasks: Tasks) -> list[list[PinnedArray]]:
     """Do `advance` for many blocks."""
     _march(_advance, [(task[:4], task[4:5], task[5:]) for task in tasks], around=1)
     return _sums([(r, r, tuple(region)) for _, r, _, _, _, *region in tasks])
@@ -537,7 +537,7 @@ def advance_pipelined(
     dot(w, r, *region, wr)
 
 
-def advance_pipelined_all(tasks: Tasks) -> list[list[PinnedCopy]]:
+def advance_pipelined_all(tasks: Tasks) -> list[list[PinnedArray]]:
     """Do `advance_pipelined` for many blocks."""
     _march(_pipelined, [(task[:7], task[7:9], task[9:]) for task in tasks], around=1)
     pairs = [(one, task[1], task[9:]) for task in tasks for one in (task[1], task[5])]
@@ -551,7 +551,7 @@ def dot(
     _add_dots([(a, b, (x0, x1, y0, y1, z0, z1))], words)
 
 
-def dot_all(tasks: Tasks) -> list[list[PinnedCopy]]:
+def dot_all(tasks: Tasks) -> list[list[PinnedArray]]:
     """Do `dot` for many blocks."""
     return _sums([(a, b, tuple(region)) for a, b, *region in tasks])
 

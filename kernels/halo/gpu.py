@@ -19,7 +19,7 @@ from miniapps.devices.backend import Array, Device
 from miniapps.devices.cuda.buffers import addresses
 from miniapps.devices.cuda.compiler import Kernel, blocks, cuda, inlined, kernel, viewer
 from miniapps.devices.cuda.launches import Launch, Tasks, nothing, repeated
-from miniapps.devices.cuda.memory import address
+from miniapps.devices.cuda.memory import address, sent
 from miniapps.devices.cuda.primitives import THREADS
 from miniapps.devices.cuda.tasks import TABLE, WORDS, Row, launch_for_all, task_here
 from miniapps.kernels.halo.interface import Region, shape_of
@@ -183,7 +183,7 @@ class Halo:
                 del self.faces[next(iter(self.faces))]  # the oldest
             faces = [(start, regions[edge]) for edge, start in starts.items()]
             cells, table = face_table(tuple(field.shape), faces)
-            found = self.faces[key] = Faces(cells, len(faces), self.device.to_device(table))
+            found = self.faces[key] = Faces(cells, len(faces), sent(table, field.stream))
         return found
 
 

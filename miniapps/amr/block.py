@@ -18,9 +18,20 @@ from miniapps.amr import plain
 from miniapps.amr.layout import BACKGROUND, CORNERS, FACES, AmrLayout, refinement
 from miniapps.amr.problem import HASH, POINTS, ROW, WRONG, AmrProblem
 from miniapps.arrays import ghosted
-from miniapps.contract import Checkpoint, Collect, Edge, Index, Measure, Peer, Piece, Post, Saved
+from miniapps.contract import (
+    Checkpoint,
+    Collect,
+    Edge,
+    Index,
+    Measure,
+    Pause,
+    Peer,
+    Piece,
+    Post,
+    Saved,
+)
 from miniapps.decomposition import Bounds
-from miniapps.devices.backend import Array, Device
+from miniapps.devices.backend import Array, Device, known
 from miniapps.grid import noise, slabs
 from miniapps.halo_user import HaloUser
 from miniapps.kernels.amr import REACH
@@ -126,22 +137,36 @@ class Patch(HaloUser[AmrKernels]):
 
     def state(self) -> list[Piece]:
         """The block's values and sums."""
-        origin = tuple(low for low, _ in self.bounds)
-        found = zip(("values", "sums"), self.on_host(), strict=True)
-        own = box(self.own)
+        return self.pieces(self.device.to_host(self.values), self.device.to_host(self.sums))
+
+    def pieces(self, values: np.ndarray, sums: np.ndarray) -> list[Piece]:
+        """The block's points of the whole arrays on the host."""
+        origin, own = tuple(low for low, _ in self.bounds), box(self.own)
+        found = zip(("values", "sums"), (values, sums), strict=True)
         return [Piece(f"{n} of {self.kind}", a[own], origin, self.shape) for n, a in found]
 
-    def on_host(self) -> tuple[np.ndarray, np.ndarray]:
-        """The whole arrays of values and sums."""
-        return self.device.to_host(self.values), self.device.to_host(self.sums)
+    def copies(self) -> list[Any]:
+        """Begin to copy the whole arrays of values and sums to the host."""
+        return [self.device.to_host_later(array) for array in (self.values, self.sums)]
 
     def resume(self, saved: Saved) -> None:
         """Take up values and sums; `begins` has noted the step."""
         names = (f"{name} of {self.kind}" for name in ("values", "sums"))
         self.put(*(saved.cells(name, self.bounds) for name in names))
 
-    def row(self) -> tuple[float, np.ndarray]:
-        """What the block contributes to the checks: a float, and (ROW,) int64.
+    def checked(self) -> Any:
+        """Begin to check the block's numbers; returns what `row` waits for."""
+        if self.problem.initial != "linear":
+            return self.copies()
+        (x, _), (y, _) = self.bounds
+        first = x / self.scale, y / self.scale + (self.origin() + self.swept())
+        return self.kernels.check(
+            self.values, self.sums, first, 1 / self.scale, plain.SLOPE * self.swept(),
+            self.region(self.active()), self.own,
+        )  # fmt: skip
+
+    def row(self, checked: Any) -> tuple[float, np.ndarray]:
+        """What the block contributes to the checks, from `checked`: a float, and (ROW,) int64.
 
         The sum of the absolute sums at active points, which is exact, as all numbers are; the
         number of these points; and how many of its values and sums are not what they must be.
@@ -149,14 +174,9 @@ class Patch(HaloUser[AmrKernels]):
         found, active = np.zeros(ROW, np.int64), self.active()
         found[POINTS] = math.prod(max(0, high - low) for low, high in active)
         if self.problem.initial == "linear":
-            (x, _), (y, _) = self.bounds
-            first = x / self.scale, y / self.scale + (self.origin() + self.swept())
-            norm, found[WRONG] = self.kernels.check(
-                self.values, self.sums, first, 1 / self.scale, plain.SLOPE * self.swept(),
-                self.region(active), self.own,
-            )  # fmt: skip
+            norm, found[WRONG] = known(checked)
             return norm, found
-        values, sums = self.on_host()
+        values, sums = map(known, checked)
         found[WRONG] = sum(self._wrong(part, values, sums) for part in slabs(self.bounds))
         return float(np.abs(sums[box(self.region(active))]).sum(dtype=float)), found
 
@@ -222,8 +242,10 @@ class Background(Patch):
         yield from self.sweep("halo")
         if ended is not None:
             came = yield Collect("end", tuple(self.reporting[ended]))
-            for message in self.device.received(came).values():
-                norm, *row = self.kernels.reported(message)
+            reports = [self.kernels.reported(one) for one in self.device.received(came).values()]
+            yield Pause()
+            for report in reports:
+                norm, *row = known(report)
                 self.ended_norms[ended] += norm.view(np.float64)
                 self.ended[ended] += np.array(row)
         self.time += 1
@@ -247,7 +269,7 @@ class Background(Patch):
 
     def measure(self) -> dict[str, Measure]:
         """Norm and row of the background, and those that refinements have left."""
-        norm, row = self.row()
+        norm, row = self.row(self.checked())
         norms = np.array([norm, *self.ended_norms])
         return self.measures(norms, np.vstack([row, self.ended]))
 
@@ -296,7 +318,7 @@ class Refinement(Patch):
             yield from self.sweep(f"sweep {sweep}")
         self.time += 1
         if self.problem.ends_after(self.time - 1) is not None:
-            row = self.last_row()
+            row = yield from self.last_row()
             messages = self.device.messages({self.heir: row.shape}, row.dtype)
             self.kernels.report(row, messages[self.heir])
             yield Post("end", messages)
@@ -311,10 +333,15 @@ class Refinement(Patch):
         level = self.problem.level
         self.kernels.interpolate(coarse, self.values, level, (first_x, first_y), self.own)
 
-    def last_row(self) -> np.ndarray:
-        """What remains of the block: the bits of its norm, its row, and the hash of its state."""
-        norm, found = self.row()
-        for name, values, origin, shape, _ in self.state() if self.problem.is_hashed else ():
+    def last_row(self) -> Requests:
+        """What remains of the block: the bits of its norm, its row, and the hash of its state.
+
+        Other blocks run before this one waits for its numbers.
+        """
+        checked, copies = self.checked(), self.copies() if self.problem.is_hashed else []
+        yield Pause()
+        norm, found = self.row(checked)
+        for name, values, origin, shape, _ in self.pieces(*map(known, copies)) if copies else ():
             found[HASH] += hash_cells(name, values, origin or (), shape).view(np.int64)
         return np.array([np.float64(norm).view(np.int64), *found])
 
@@ -325,7 +352,7 @@ class Refinement(Patch):
     def measure(self) -> dict[str, Measure]:
         """Its norm and row, at the place of its corner."""
         norms, rows = np.zeros(1 + CORNERS), np.zeros((1 + CORNERS, ROW), np.int64)
-        norms[1 + self.corner], rows[1 + self.corner] = self.row()
+        norms[1 + self.corner], rows[1 + self.corner] = self.row(self.checked())
         return self.measures(norms, rows)
 
     def origin(self) -> int:
