@@ -18,20 +18,20 @@ class HaloUser(KernelUser[Kernels]):
 
     def exchange(self, phase: str, field: Array) -> Generator[Any, Any, None]:
         """Fill the ghosts of a field with the neighbours' cells."""
-        came = yield from Exchange(phase, (yield from self.packed(field)))
-        yield from self.unpack(field, came)
+        came = yield from Exchange(phase, (yield from self.packed(self.halo, field)))
+        yield from self.unpack(self.halo, field, came)
 
-    def packed(self, field: Array) -> Generator[Any, Any, Any]:
-        """Return the messages to the neighbours."""
+    def packed(self, halo: Any, field: Array) -> Generator[Any, Any, Any]:
+        """Return messages with a field's cells."""
         if self.together:
             every: Any = kernels.load("halo", self.device.name)
-            return (yield Batch(every.pack_all, (self.halo, field)))
-        return self.halo.pack(field)
+            return (yield Batch(every.pack_all, (halo, field)))
+        return halo.pack(field)
 
-    def unpack(self, field: Array, came: Mapping[Any, Any]) -> Generator[Any, Any, None]:
-        """Fill the ghosts of a field with what has come."""
+    def unpack(self, halo: Any, field: Array, came: Mapping[Any, Any]) -> Generator[Any, Any, None]:
+        """Copy what has come to a field."""
         if self.together:
             every: Any = kernels.load("halo", self.device.name)
-            yield Batch(every.unpack_all, (self.halo, field, came))
+            yield Batch(every.unpack_all, (halo, field, came))
         else:
-            self.halo.unpack(field, came)
+            halo.unpack(field, came)

@@ -200,6 +200,9 @@ WAITS = {
     "sums on the host": Wait(
         memory.PinnedCopy.reached, "streams.reached_already(self.copied)", "cg", "by reference"
     ),
+    "what a refinement leaves": Wait(
+        memory.PinnedCopy.reached, "streams.reached_already(self.copied)", "amr", "by reference"
+    ),
     "table of tasks": Wait(
         memory.PinnedRing.take, "streams.reached_already(copied)", "pic", "by reference"
     ),

@@ -397,7 +397,7 @@ def test_each_wrong_number_is_counted(initial: str, name: str, tmp_path: Path) -
         numbers, (low, _, left, _) = getattr(one, name), one.own
         for wrong, at in enumerate([(low, left), (low + 3, left + 4)], 1):
             numbers[at] += 1
-            assert one.row()[1][block.WRONG] == wrong
+            assert one.row(one.checked())[1][block.WRONG] == wrong
 
 
 def test_blocks_that_count_other_steps() -> None:

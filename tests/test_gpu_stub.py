@@ -529,8 +529,8 @@ MOST = {
     },
     "cg": {"launches": 7, "marks": 6, "waits": 0, "copies": 2, "synchronizations": 0, "arrays": 2},
     "cg, sgs, 8 blocks": {
-        "launches": 125, "marks": 162, "waits": 0, "copies": 24, "synchronizations": 0,
-        "queries": 24, "arrays": 24, "prepared": 0,
+        "launches": 55, "marks": 100, "waits": 0, "copies": 3, "synchronizations": 0,
+        "queries": 3, "arrays": 3, "prepared": 0,
     },
     "transpose": NOTHING | {"launches": 1, "marks": 2},
     "transpose, 8 blocks": NOTHING | {"launches": 3, "marks": 6, "synchronizations": 1},

@@ -238,7 +238,7 @@ class Background(Patch):
         """Give a refinement that begins its values, sweep once, and hear from one that ends."""
         born, ended = self.problem.begins_at(self.time), self.problem.ends_after(self.time)
         if born is not None:
-            yield Post("birth", self.births[born].pack(self.values))
+            yield Post("birth", (yield from self.packed(self.births[born], self.values)))
         yield from self.sweep("halo")
         if ended is not None:
             came = yield Collect("end", tuple(self.reporting[ended]))
@@ -313,7 +313,7 @@ class Refinement(Patch):
     def step(self, count: int) -> Requests:
         """Interpolate the values in the first step, sweep, and report in the last step."""
         if self.problem.begins_at(self.time) is not None:
-            self.interpolate((yield Collect("birth", tuple(self.below))))
+            yield from self.interpolate((yield Collect("birth", tuple(self.below))))
         for sweep in range(self.problem.sub_iterations):
             yield from self.sweep(f"sweep {sweep}")
         self.time += 1
@@ -324,11 +324,11 @@ class Refinement(Patch):
             yield Post("end", messages)
         return False
 
-    def interpolate(self, came: Mapping[Edge, Array]) -> None:
+    def interpolate(self, came: Mapping[Edge, Array]) -> Requests:
         """Set the values from those of the background's points."""
         shape = tuple(high - low for low, high in self.needed)
         coarse = self.device.empty(shape, self.problem.dtype)
-        self.copier({}, self.below).unpack(coarse, came)
+        yield from self.unpack(self.copier({}, self.below), coarse, came)
         (first_x, _), (first_y, _) = self.bounds
         level = self.problem.level
         self.kernels.interpolate(coarse, self.values, level, (first_x, first_y), self.own)

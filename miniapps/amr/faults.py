@@ -133,22 +133,22 @@ def born_a_step_late(right: Any, self: Any, count: int) -> Generator[Any, Any, b
 
 
 @in_place_of(f"{REFINEMENT}.interpolate")
-def last_part_lost(right: Any, self: Any, came: Any) -> None:
+def last_part_lost(right: Any, self: Any, came: Any) -> Any:
     """The background points of the last message are taken to be 0."""
     last = list(came)[-1]
-    right(self, {**came, last: np.zeros_like(came[last])})
+    yield from right(self, {**came, last: np.zeros_like(came[last])})
 
 
-@fault(f"{REFINEMENT}.last_row")
-def end_lost(right: Any) -> Any:
+@in_place_of(f"{REFINEMENT}.last_row")
+def end_lost(right: Any, self: Any) -> Any:
     """A block of a refinement reports nothing when it ends."""
-    return lambda self: np.zeros_like(right(self))
+    return np.zeros_like((yield from right(self)))
 
 
 @in_place_of(f"{REFINEMENT}.last_row")
 def end_reported_twice(right: Any, self: Any) -> Any:
     """What a block reports when it ends is counted twice."""
-    found = right(self)
+    found = yield from right(self)
     twice = 2.0 * found[:1].view(np.float64)
     return np.concatenate([twice.view(np.int64), found[1:] + found[1:]])
 

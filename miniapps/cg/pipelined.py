@@ -51,10 +51,10 @@ class PipelinedBlock(CgBlock):
         residual that has only rounding errors is not followed further, as ``w`` is A r no longer.
         """
         w = self.vectors["w"]
-        yield Post("halo", (yield from self.packed(w)))
+        yield Post("halo", (yield from self.packed(self.halo, w)))
         total = AllReduce((yield from self.on_host(products)), EXACT)
         yield Begin(total)
-        yield from self.unpack(w, (yield Collect("halo", tuple(self.neighbors))))
+        yield from self.unpack(self.halo, w, (yield Collect("halo", tuple(self.neighbors))))
         yield from self.go_on()
         rr, wr = yield total
         self.test_tolerance(rr)

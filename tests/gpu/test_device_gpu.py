@@ -305,6 +305,7 @@ def test_pinned_memory_is_used_again_once_it_is_read() -> None:
     """Catches a piece that is written too early, a wait where one is free, and ever more pieces."""
     early, waits, pieces = written_too_early(memory.PinnedRing(TOOLKIT))
     assert (early, waits, pieces) == (0, 2, memory.PIECES)
+    assert written_too_early(memory.PinnedRing(TOOLKIT, math.inf)) == (0, 0, 5)
     assert written_too_early(HastyRing(TOOLKIT))[0] > 0
 
 
