@@ -125,7 +125,7 @@ def _check(
 def check(
     u: Array, sums: Array, first: tuple[float, float], spacing: float, due: float,
     active: Region, own: Region,
-) -> tuple[float, int]:  # fmt: skip
+) -> Any:  # fmt: skip
     """Go through the points once."""
     flat, added, totals = u.ravel(), sums.ravel(), np.zeros(u.shape[1])
     norm, wrong = _check(flat, added, totals, totals.size, *first, spacing, due, *active, *own)
@@ -137,7 +137,6 @@ def report(row: np.ndarray, message: Any) -> None:
     message[...] = row
 
 
-def reported(message: Any) -> np.ndarray:
+def reported(message: Any) -> Any:
     """Return the message itself."""
-    found: np.ndarray = message
-    return found
+    return message

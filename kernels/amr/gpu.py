@@ -170,7 +170,7 @@ def interpolate(coarse: Array, u: Array, level: int, first: tuple[int, int], own
 def check(
     u: Array, sums: Array, first: tuple[float, float], spacing: float, due: float,
     active: Region, own: Region,
-) -> PinnedCopy:  # fmt: skip
+) -> Any:  # fmt: skip
     """Launch a thread for each column of each march; a thread block adds what it found at once."""
     grid, march = _marches(own)
     found = zeros(2, np.float64, u.stream)
@@ -187,7 +187,7 @@ def report(row: np.ndarray, message: Any) -> None:
     _put[1, row.size, memory.stream](sent(row, memory.stream), memory, start)
 
 
-def reported(message: Any) -> PinnedArray:
+def reported(message: Any) -> Any:
     """Begin to copy the message."""
     message.begin_reading()
     return PinnedArray.begun(message.array)
