@@ -192,16 +192,16 @@ WAITS = {
         memory.to_host, "array.stream.synchronize()", "jacobi2d", "by reference"
     ),
     "counts on the host": Wait(
-        memory.PinnedCopy.reached, "streams.reached_already(self.copied)", "pic", "by reference"
+        memory.PinnedCopy.arrived, "streams.reached_already(self.copied)", "pic", "by reference"
     ),
     "flags on the host": Wait(
-        memory.PinnedCopy.reached, "streams.reached_already(self.copied)", "leanmd", "by reference"
+        memory.PinnedCopy.arrived, "streams.reached_already(self.copied)", "leanmd", "by reference"
     ),
     "sums on the host": Wait(
-        memory.PinnedCopy.reached, "streams.reached_already(self.copied)", "cg", "by reference"
+        memory.PinnedCopy.arrived, "streams.reached_already(self.copied)", "cg", "by reference"
     ),
     "what a refinement leaves": Wait(
-        memory.PinnedCopy.reached, "streams.reached_already(self.copied)", "amr", "by reference"
+        memory.PinnedCopy.arrived, "streams.reached_already(self.copied)", "amr", "by reference"
     ),
     "table of tasks": Wait(
         memory.PinnedRing.take, "streams.reached_already(copied)", "pic", "by reference"

@@ -118,14 +118,14 @@ class PinnedCopy(HostCopy):
         self.array.copy_to_host(self.pinned, stream=self.array.stream)
         self.copied = streams.mark(self.array.stream, timed=True)
 
-    def reached(self) -> np.ndarray:
+    def arrived(self) -> np.ndarray:
         """Return the copy as an array as soon as it is made."""
         streams.reached_already(self.copied)
         return self.pinned
 
     def get(self) -> Any:
         """See `HostCopy.get`."""
-        return self.reached().tolist()
+        return self.arrived().tolist()
 
 
 class PinnedNumber(PinnedCopy):
@@ -150,7 +150,7 @@ class PinnedArray(PinnedCopy):
 
     def get(self) -> Any:
         """Return the array."""
-        return self.reached()
+        return self.arrived()
 
 
 class PinnedRing:

@@ -456,7 +456,7 @@ def watch() -> None:
     pool.watchers.given, pool.watchers.freed = RACES.given, RACES.freed
     beside, room = driver.DeviceArray._beside, backend.Gpu.room
     to_host, on_host = memory.to_host, buffers.MessageBuffer.on_host
-    copied, reached = moves.Leaving.copied, memory.PinnedCopy.reached
+    copied, arrived = moves.Leaving.copied, memory.PinnedCopy.arrived
 
     @wraps(beside)
     def held(self: Any, host: np.ndarray) -> tuple[int, int]:
@@ -489,14 +489,14 @@ def watch() -> None:
         RACES.host_reads(array.ctypes.data, array.nbytes)
         return array
 
-    @wraps(reached)
+    @wraps(arrived)
     def got(self: Any) -> np.ndarray:
-        numbers = reached(self)
+        numbers = arrived(self)
         RACES.host(self.pinned.ctypes.data, False)
         return numbers
 
     driver.DeviceArray._beside, backend.Gpu.room = held, received  # type: ignore[method-assign]
-    memory.PinnedCopy.reached = got  # type: ignore[method-assign]
+    memory.PinnedCopy.arrived = got  # type: ignore[method-assign]
     memory.to_host = read
     moves.Leaving.copied = left  # type: ignore[method-assign]
     buffers.MessageBuffer.on_host = message  # type: ignore[method-assign]
