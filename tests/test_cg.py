@@ -19,7 +19,7 @@ from miniapps import apps, kernels
 from miniapps.arrays import LINE, ghosted
 from miniapps.audit import AuditPlan
 from miniapps.cg import plain
-from miniapps.cg.block import groups
+from miniapps.cg.block import CgBlock, groups
 from miniapps.cg.problem import CgProblem, condition, extreme_eigenvalues
 from miniapps.contract import AllReduce, Begin, Collect, Measure, Pause, Post, combine
 from miniapps.drivers.engine import Engine
@@ -451,6 +451,19 @@ def test_the_tolerance_is_met_at_once() -> None:
         block.test_tolerance(rr)
         met.append(block.has_met)
     assert met == [True, False]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_that_goes_on_when_its_tolerance_is_met(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Catches a run that makes all its iterations although it must end earlier."""
+    problem, name = problem_of(tolerance=1e-3, **KINDS[kind]), "tolerance met unnoticed"
+    early = support.solve("cg", problem, (2, 1, 1), 3)
+    assert [check.value for check in early.checks if check.name == name] == [0]
+    monkeypatch.setattr(CgBlock, "test_tolerance", lambda self, rr: setattr(self, "rr", rr))
+    late = support.solve("cg", problem, (2, 1, 1), 20)
+    assert late.outcome.steps_done == 20 and late.failed == {name}
 
 
 WRONG = {

@@ -26,6 +26,7 @@ from miniapps.drivers.descriptor import Options
 from miniapps.drivers.engine import Engine
 from miniapps.faults import Fault, catalogue
 from miniapps.grid_block import GridBlock
+from miniapps.jacobi2d.block import JacobiBlock
 from miniapps.parameters import InputError
 from miniapps.stencil3d.problem import load_factor
 from miniapps.workbench.run import record
@@ -254,6 +255,24 @@ def test_tolerance_stays_as_it_is_without_a_change() -> None:
     """Catches a comparison with < instead of <=: a constant field changes by exactly nothing."""
     problem = problem_of("jacobi2d", boundary="periodic", tolerance=1e-300, check_every=5)
     assert support.solve("jacobi2d", problem, (2, 2), 60).outcome.steps_done == 5
+
+
+def test_a_run_that_goes_on_when_its_tolerance_is_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a run that makes all its steps although it must end earlier."""
+    problem = problem_of("jacobi2d", tolerance=3.0, check_every=4)
+    name = "tolerance met unnoticed"
+    early = support.solve("jacobi2d", problem, (2, 1), 28)
+    assert [check.value for check in early.checks if check.name == name] == [0]
+    right = JacobiBlock.step
+
+    def step(self: JacobiBlock, count: int) -> Generator[Any, Any, bool]:
+        yield from right(self, count)
+        self.has_met = False
+        return False
+
+    monkeypatch.setattr(JacobiBlock, "step", step)
+    late = support.solve("jacobi2d", problem, (2, 1), 40)
+    assert late.outcome.steps_done == 40 and late.failed == {name}
 
 
 def test_tolerance_is_never_met_by_nan() -> None:

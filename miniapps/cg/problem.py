@@ -236,9 +236,12 @@ def validate(
         size = max(before, norms.p * math.sqrt(square))
         along = quotient(norms.along**2, size) if before else 0.0  # without a last step
         checks.append(Check("residual along the direction", along, EPS * (ALONG + steps)))
+    relative = norms.residual / norms.b
     if measures["has met"].value:
-        limit = problem.tolerance + rounding
-        checks.append(Check("residual over tolerance", norms.residual / norms.b, limit))
+        checks.append(Check("residual over tolerance", relative, problem.tolerance + rounding))
+    elif problem.tolerance:
+        unnoticed = float(relative < problem.tolerance - rounding)
+        checks.append(Check("tolerance met unnoticed", unnoticed, 0))
     if problem.points * steps <= REFERENCE_UPDATES:
         found = reference(problem, steps)
         whole = Piece("x", found, (0,) * 3, problem.size)

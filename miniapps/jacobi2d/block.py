@@ -30,15 +30,16 @@ class JacobiBlock(GridBlock):
         return self.has_met
 
     def measure(self) -> dict[str, Measure]:
-        """Those of every grid; of a run that ends early, its largest change in the last sweep, too.
+        """Those of every grid; if the last sweep was tested, its largest change and the result.
 
-        NumPy finds it from the fields before and after, not from what the blocks have reduced.
+        NumPy finds the change from the fields before and after, not from what blocks have reduced.
         """
-        if not self.has_met:
+        if not self.problem.is_tested(self.time):
             return super().measure()
         own = box(self.own)
         after, before = (self.device.to_host(field)[own] for field in (self.old, self.new))
-        return super().measure() | {"change": Measure("max", abs(after - before).max())}
+        change = {"change": Measure("max", abs(after - before).max())}
+        return super().measure() | change | {"has met": Measure("max", int(self.has_met))}
 
 
 _: BlockMaker = JacobiBlock  # mypy: it keeps the contract

@@ -107,9 +107,12 @@ class JacobiProblem(GridProblem):
 def validate(
     problem: JacobiProblem, steps: int, measures: dict[str, Measure], state_hash: str
 ) -> list[Check]:
-    """Validate a finished run as `grid.validate` does, and that it has not ended too early."""
+    """Validate a finished run as `grid.validate` does, and whether it has ended where it must."""
     checks = grid.validate(problem, steps, measures, state_hash)
-    if "change" in measures:
-        change = float(measures["change"].value)
-        checks.append(Check("change in the last sweep", change, problem.tolerance))
-    return checks
+    if "change" not in measures:
+        return checks
+    change = float(measures["change"].value)
+    if measures["has met"].value:
+        return [*checks, Check("change in the last sweep", change, problem.tolerance)]
+    unnoticed = float(change <= problem.tolerance)
+    return [*checks, Check("tolerance met unnoticed", unnoticed, 0)]
