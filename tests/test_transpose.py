@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Generator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +23,7 @@ from miniapps.drivers.sim import SimOptions
 from miniapps.drivers.sim import driver as sim
 from miniapps.parameters import InputError
 from miniapps.transpose import pencils, plain
+from miniapps.transpose.pencils import PencilBlock
 from miniapps.transpose.problem import TransposeProblem
 
 TRANSPOSE, PENCILS = (kernels.load(name, "cpu") for name in ("transpose", "pencils"))
@@ -248,6 +250,7 @@ WRONG = {
     "transpose: not normalised": "round trip",
     "transpose: by another library": "differs from reference",
     "transpose: two lines of waves exchanged": "differs from reference",
+    "transpose: steps without transforms": "steps that blocks count otherwise",
 }
 AUDITED = {
     "transpose: one block left out": "audit: elements that differ",
@@ -274,6 +277,26 @@ def test_each_check_finds_a_wrong_program(fault: str, check: str) -> None:
     plan = AuditPlan(3000, 1, 5) if check.startswith("audit") else None
     with support.with_fault("transpose", fault):
         assert check in support.solve("transpose", problem, grid, 3, plan=plan).failed
+
+
+@pytest.mark.parametrize("size", [(10, 10, 10), (1, 1, 1000)])
+def test_a_field_that_is_not_transformed_back(
+    monkeypatch: pytest.MonkeyPatch, size: tuple[int, ...]
+) -> None:
+    """Catches a step that finds the spectrum, and keeps the field: it has no rounding errors."""
+    problem, plan = TransposeProblem(size, fft=True), AuditPlan(16, 1, 5)
+    assert not support.solve("transpose", problem, (1, 1, 1), 5, plan=plan).failed
+    right = PencilBlock.step
+
+    def step(self: PencilBlock, count: int) -> Generator[Any, Any, bool]:
+        field = self.lines.copy()
+        yield from right(self, count)
+        self.lines = field
+        return False
+
+    monkeypatch.setattr(PencilBlock, "step", step)
+    solved = support.solve("transpose", problem, (1, 1, 1), 5, plan=plan)
+    assert "audit: field that was not transformed" in solved.failed
 
 
 def test_waves_of_no_block(monkeypatch: pytest.MonkeyPatch) -> None:

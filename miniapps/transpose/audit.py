@@ -3,7 +3,7 @@
 An element of B after a step is the one before plus one of A across the diagonal, which another
 block has; both follow to the last bit. A number of the spectrum is a sum over all points, to which
 each block contributes its own. Of a point of the field an audit sees that it is the same, but for
-rounding, after the transform back.
+rounding, after the transform back; and of the whole field, that it has been rounded.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ WAVES = 4  # of the spectrum that are computed again: each passes over all point
 # Limits, in units of the last place times the levels of a transform: of a number of the spectrum,
 # relative to the norm of the field; of a point after a transform and back, relative to 1.
 WAVE, BACK = 1.0, 1.0
+ROUNDED = 1000  # points from which on some bit of a field changes in a transform and back
 
 
 class MatrixAudit(GridAudit):
@@ -75,7 +76,8 @@ class SpectrumAudit(GridAudit):
         where = self.size, block.lines
         sums = np.array([plain.sum_of(wave, block.bounds, *where) for wave in self.waves])
         norm = np.array(np.vdot(block.lines, block.lines).real)
-        return {"sums": Measure("sum", sums), "square": Measure("sum", norm), **self.given(block)}
+        sums_of = {"sums": Measure("sum", sums), "square": Measure("sum", norm)}
+        return sums_of | {"bits": self._bits(block), **self.given(block)}
 
     def end(self, block: Any, step: int, count: int) -> Contribution:
         """The numbers of the spectrum that the block has, and its points of the sample."""
@@ -85,7 +87,12 @@ class SpectrumAudit(GridAudit):
             if all(low <= at < high for at, (low, high) in zip(rest, spans, strict=True)):
                 y, z = (at - low for at, (low, _) in zip(rest, spans, strict=True))
                 found[number] = block.spectrum[y, z, k], 1
-        return {"numbers": Measure("sum", found), **self.given(block)}
+        return {"numbers": Measure("sum", found), "bits": self._bits(block), **self.given(block)}
+
+    def _bits(self, block: Any) -> Measure:
+        """The sum of the field's bits as integers, modulo 2^64."""
+        bits = block.lines.reshape(-1).view(np.uint64)
+        return Measure("sum", bits.sum(keepdims=True))
 
     def stated(self, block: Any) -> Mapping[str, np.ndarray]:
         """The block's points of the sample: imaginary and real parts, as rows of `CELL`."""
@@ -131,6 +138,9 @@ class SpectrumAudit(GridAudit):
             Check("audit: waves that one block does not have", missing, 0),
             Check("audit: distance from points before", away, BACK * limit),
         ]
+        if self.problem.points >= ROUNDED:
+            alike = began["bits"].value == ended["bits"].value
+            checks.append(Check("audit: field that was not transformed", float(alike.all()), 0))
         if step == 0:
             right = plain.field(self.problem, at)
             first = differing(before[0], right.real) + differing(before[1], right.imag)

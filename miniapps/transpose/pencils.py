@@ -15,6 +15,7 @@ from miniapps.devices.backend import Device
 from miniapps.grid import noise, slabs
 from miniapps.kernel_user import KernelUser
 from miniapps.kernels.pencils import PencilKernels
+from miniapps.problem import steps_of
 from miniapps.transpose.problem import TransposeProblem
 
 FEW = 256  # terms of a sum that BLAS adds up, with a rounding error for each
@@ -68,6 +69,7 @@ class PencilBlock(KernelUser[PencilKernels]):
         self.lines = field(problem, self.bounds)
         self.waves = (0, self.x.length), self.y_of_x.own, self.z_of_y.own
         self.spectrum = np.zeros((self.y_of_x.wide, self.z_of_y.wide, self.x.length), complex)
+        self.time = 0  # steps made
 
     def _sides(self, layout: Layout, axis: int) -> tuple[Side, Side]:
         """How blocks share an axis, and how they share the next one when lines go along this one.
@@ -96,6 +98,7 @@ class PencilBlock(KernelUser[PencilKernels]):
         along_y = transform(along_y, True)
         along_z = yield from self.backward("y to z", along_y, self.y, self.z_of_y)
         self.lines = transform(along_z, True)
+        self.time += count
         return False
 
     def forward(self, phase: str, lines: Lines, new: Side, old: Side) -> Generator[Any, Any, Lines]:
@@ -145,6 +148,7 @@ class PencilBlock(KernelUser[PencilKernels]):
 
     def resume(self, saved: Saved) -> None:
         """Take up the field and the spectrum of a checkpoint."""
+        self.time = saved.step
         for of, (values, bounds) in self.fields().items():
             values.real = saved.cells(f"{of}real", bounds)
             values.imag = saved.cells(f"{of}imaginary", bounds)
@@ -158,7 +162,7 @@ class PencilBlock(KernelUser[PencilKernels]):
             (low, high), *_ = slab
             here, before = self.lines[low - first : high - first], field(self.problem, slab)
             found[[0, 2, 3]] += square(here), square(here - before), square(before)
-        return {"squares": Measure("sum", found)}
+        return {"squares": Measure("sum", found)} | steps_of(self)
 
 
 def square(numbers: np.ndarray) -> float:

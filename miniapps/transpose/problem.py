@@ -189,4 +189,5 @@ def _of_transforms(
     return [
         Check("Parseval", parseval, PARSEVAL * limit),
         Check("round trip", away, ROUND_TRIP * limit),
+        steps_made(steps, measures),
     ]
