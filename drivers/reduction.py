@@ -41,7 +41,7 @@ def packed_value(value: Any, op: str) -> np.ndarray:
         number = value if value == value else NANS[op]
         (bits,) = BITS.unpack(NUMBER.pack(number))
         return np.array([bits ^ LARGEST[8] if bits < 0 else bits, MARKS[op]])
-    array = np.asarray(value)
+    array = _native(value)
     if array.dtype.kind == "f" and op != "sum":
         array = _ordered(array, op)
     elif array.dtype.kind == "b":
@@ -65,7 +65,7 @@ def result_of(total: np.ndarray, value: Any, op: str) -> Any:
         bits = int(total[0])
         (number,) = NUMBER.unpack(BITS.pack(bits ^ LARGEST[8] if bits < 0 else bits))
         return np.float64(number)
-    like = np.asarray(value)
+    like = _native(value)
     result = np.array(total[:-1])
     if like.dtype.kind == "f" and op != "sum":
         result = _in_order(result).view(like.dtype)
@@ -84,9 +84,15 @@ def of_process(values: list[Any], op: str) -> tuple[Any, str]:
     return reduce(REDUCTIONS[by], parts), by
 
 
+def _native(value: Any) -> np.ndarray:
+    """A value as an array in the byte order of this machine, in which its bits are compared."""
+    array = np.asarray(value)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
 def _type_of_sum(value: Any) -> np.dtype:
     """The type to which the exact sum of such values is rounded."""
-    return np.dtype(np.float64) if is_accumulator(value) else np.asarray(value).dtype
+    return np.dtype(np.float64) if is_accumulator(value) else _native(value).dtype
 
 
 def _rounded(total: np.ndarray, value: Any) -> Any:

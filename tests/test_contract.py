@@ -15,6 +15,7 @@ import support
 
 from miniapps import apps
 from miniapps.contract import (
+    EXACT,
     REDUCTIONS,
     AllReduce,
     Batch,
@@ -38,7 +39,7 @@ from miniapps.drivers import sim, timing
 from miniapps.drivers.engine import Engine
 from miniapps.drivers.inbox import Inbox
 from miniapps.drivers.orders import order_of
-from miniapps.drivers.reduction import packed_value, result_of
+from miniapps.drivers.reduction import ADDED, packed_value, result_of
 from miniapps.drivers.sim.driver import SimEngine
 from miniapps.drivers.timing import PELog
 
@@ -422,6 +423,16 @@ def test_allreduce_of_many_processes(op: str, value: Any) -> None:
     total = reduce(REDUCTIONS[op], [packed_value(value, op)] * 256)
     found = result_of(total, value, op)
     assert found == value and found.dtype == np.asarray(value).dtype
+
+
+@pytest.mark.parametrize("dtype", [">f8", ">f4"])
+@pytest.mark.parametrize(("op", "right"), [("sum", 3), ("min", 1), ("max", 2), (EXACT, 3)])
+def test_allreduce_of_another_byte_order(op: str, right: float, dtype: str) -> None:
+    """Catches bits that are compared in the wrong order: the maximum of 1 and 2 was 1."""
+    values = [np.array([n], dtype) for n in (1, 2)]
+    one, other = (packed_value(value, op) for value in values)
+    total = REDUCTIONS[ADDED.get(op, op)](one, other)
+    assert result_of(total, values[0], op).tolist() == [right]
 
 
 @pytest.mark.parametrize("op", ["product", "mean", "SUM", "", None])
