@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -191,6 +192,12 @@ def require(holds: bool, option: str, value: Any, allowed: str) -> None:
 def require_no_device(option: str, path: Path) -> None:
     """Raise InputError for a directory, a device or a FIFO: reading it may take for ever."""
     require(path.is_file() or not path.exists(), option, path, "is not a file")
+
+
+def require_permission(option: str, path: Path) -> None:
+    """Raise InputError for a file that this user may not read."""
+    readable = os.access(path, os.R_OK) or not path.exists()
+    require(readable, option, path, "cannot be read: permission denied")
 
 
 def contents(option: str, path: Path, most: int) -> str:

@@ -263,6 +263,16 @@ def test_files_that_are_no_checkpoints(written: Path, tmp_path: Path) -> None:
         assert why in support.refused(["checkpoint", file])
 
 
+@pytest.mark.parametrize("words", ["resume", "checkpoint", "plot", "diff", "replay"])
+def test_files_that_may_not_be_read(
+    words: str, written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches an error of the HDF5 library, or status 3, in place of the reason."""
+    monkeypatch.setattr("os.access", lambda *given: False)  # root may read all
+    files = [written] * (2 if words == "diff" else 1)
+    assert "cannot be read: permission denied" in support.refused([words, *files])
+
+
 def test_files_that_are_being_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a checkpoint that is taken before all PEs have written what they have."""
     usual, said = Hdf5Checkpoints._write_cells, []

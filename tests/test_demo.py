@@ -16,8 +16,8 @@ from rich.console import Console
 
 from miniapps import apps, tiling
 from miniapps.workbench import demo
-from miniapps.workbench.cli import build_parser
-from miniapps.workbench.exit_status import FAILED, VALID, WRONG
+from miniapps.workbench.cli import build_parser, main
+from miniapps.workbench.exit_status import BAD_INPUT, FAILED, VALID, WRONG
 from miniapps.workbench.run.cases import Case, spec_of
 from miniapps.workbench.show import demo_figure
 from miniapps.workbench.show.marks import write
@@ -50,6 +50,20 @@ def problem_of(app: str, preset: str) -> Any:
     kind = apps.load(app).Problem
     values = kind.presets[preset].items()
     return kind(**{name: value for name, value in values if name not in ("steps", "warmup")})
+
+
+@pytest.mark.parametrize("words", ["demo --folder", "study comm ombpy --quick --campaign"])
+def test_folders_that_cannot_be_made(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Catches a folder that is found to be none only by an error of the system, with status 3."""
+    with pytest.raises(SystemExit, match=f"^{BAD_INPUT}$"):
+        main([*words.split(), f"{__file__}/x"])
+    assert capsys.readouterr().err.endswith("test_demo.py/x: cannot be made: Not a directory\n")
+
+
+def test_a_folder_in_which_records_cannot_be_written(tmp_path: Path) -> None:
+    """Catches a demo that makes all its runs, and cannot write what it found."""
+    (tmp_path / demo.RECORDS).mkdir()
+    assert "is a directory" in support.refused(["demo", "--folder", tmp_path])
 
 
 def test_problems_gain_from_two_pes() -> None:

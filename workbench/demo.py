@@ -25,10 +25,12 @@ from miniapps.workbench.run.batch import Result, solve_all
 from miniapps.workbench.run.cases import Case, spec_of
 from miniapps.workbench.run.record import DISTURBED, disturbed
 from miniapps.workbench.run.replaced import write_text
+from miniapps.workbench.run.writable import check_writable, make_folder
 from miniapps.workbench.show.demo_figure import figure_of, named
 from miniapps.workbench.show.marks import write
 
 SCALING, UNEVEN = "demo", "uneven"  # presets
+RECORDS = "records.json"
 ODF = 8
 BALANCER = "GreedyRefine"  # moves fewer blocks than others
 PERIOD, FIRST = 100, 15  # steps between balancing, and where it begins: soon after the warm-up
@@ -57,8 +59,12 @@ def pes() -> int:
 
 
 def demo(folder: Path) -> int:
-    """Make all runs, print two tables and draw a figure; returns the worst exit status."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Make all runs, print two tables and draw a figure; returns the worst exit status.
+
+    Raises InputError if the folder cannot be written to.
+    """
+    make_folder("--folder", folder)
+    check_writable("--folder", folder / RECORDS)
     console = Console(highlight=False)
     loaded, notes = apps.load_all()
     asked = [(SCALING, case) for case in scaling_cases()]
@@ -82,13 +88,13 @@ def demo(folder: Path) -> int:
         notes.append(f"DISTURBED: other programs took up to {share}; times are too long")
     for line in notes:
         console.print(line, soft_wrap=True, markup=False)
-    write_text(folder / "records.json", json.dumps([*records.values()], indent=1) + "\n")
+    write_text(folder / RECORDS, json.dumps([*records.values()], indent=1) + "\n")
     scaling, uneven = (
         [record for run, record in records.items() if run[0] == preset]
         for preset in (SCALING, UNEVEN)
     )
     figure = write(figure_of(scaling, uneven), folder / "demo.png")
-    console.print(f"\nfigure: {figure}\nrecords: {folder / 'records.json'}", markup=False)
+    console.print(f"\nfigure: {figure}\nrecords: {folder / RECORDS}", markup=False)
     console.print("\nWhat to try next:", *further(runs), sep="\n", markup=False, soft_wrap=True)
     return status
 

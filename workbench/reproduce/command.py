@@ -10,6 +10,7 @@ from typing import Any
 from miniapps.parameters import InputError, require
 from miniapps.workbench.arguments import add_max_noise, refuse_runtime
 from miniapps.workbench.exit_status import VALID
+from miniapps.workbench.run.writable import make_folder
 from miniapps.workbench.table import show
 
 EXAMPLES = """examples:
@@ -50,18 +51,10 @@ def command(options: argparse.Namespace, runtime: list[str]) -> int:
         return VALID
     asked = chosen(options, every)
     scale = scale_of(options)
-    _make(options.folder)
+    make_folder("--folder", options.folder)
     if options.all or options.report:
         return report_of(asked, scale, options)
     return max(reproduced(figure, scale, options) for figure in asked)
-
-
-def _make(folder: Path) -> None:
-    """Make a folder, unless it is there. Raises InputError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError("--folder", folder, f"cannot be made: {error.strerror}") from None
 
 
 def chosen(options: argparse.Namespace, every: Sequence[Any]) -> list[Any]:

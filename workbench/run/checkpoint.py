@@ -30,7 +30,7 @@ from miniapps.drivers.shares import Extent, Share, hashed
 from miniapps.hdf5 import Unreadable, damage, require_own_data
 from miniapps.json_input import parsed_object
 from miniapps.kernels.state_hash import WORDS, digest
-from miniapps.parameters import InputError, require, shown
+from miniapps.parameters import InputError, require, require_permission, shown
 from miniapps.quantities import Quantity, describe_state
 from miniapps.saved import NOBODY, SavedState, Stored
 from miniapps.workbench.run.disk import hdf5_file, told
@@ -325,7 +325,8 @@ def read_checkpoint(option: str, path: Path) -> Resumed:
     """Read what a checkpoint says, but not its arrays. Raises InputError for any other file."""
     import h5py
 
-    require(path.is_file(), option, path, "there is no such file")
+    require(os.path.isfile(path), option, path, "there is no such file")
+    require_permission(option, path)
     require(path.stat().st_size > 0, option, path, "is empty")
     require(h5py.is_hdf5(path), option, path, "is no HDF5 file, or was not written to its end")
     try:

@@ -33,6 +33,14 @@ def check_writable(option: str, path: Path | None) -> None:
         raise InputError(option, path, f"cannot be written: {error.strerror}") from None
 
 
+def make_folder(option: str, folder: Path) -> None:
+    """Make a folder, unless it is there. Raises InputError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(option, folder, f"cannot be made: {error.strerror}") from None
+
+
 def check_figure(path: Path | None) -> None:
     """Raise InputError unless a figure can be written to a path."""
     check_writable("--figure", path)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from miniapps.hdf5 import Unreadable, damage, require_own_data, require_readable
-from miniapps.parameters import InputError, require_no_device
+from miniapps.parameters import InputError, require_no_device, require_permission
 
 ROWS = 1 << 12  # of a dataset, read at a time
 
@@ -35,6 +35,7 @@ def require_survivable(source: Path, read: Callable[[], object]) -> None:
     Raises InputError if it does, or if there is no such file.
     """
     require_no_device("FILE.h5", source)
+    require_permission("FILE.h5", source)
     try:
         require_readable(source, read)
     except (OSError, Unreadable) as error:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from miniapps.parameters import require
 from miniapps.workbench.arguments import add_max_noise, add_stall, refuse_runtime, typed
 from miniapps.workbench.exit_status import VALID
-from miniapps.workbench.run.writable import check_writable
+from miniapps.workbench.run.writable import check_writable, make_folder
 
 if TYPE_CHECKING:
     from miniapps.workbench.study.comm.plan import Plan
@@ -89,7 +89,7 @@ def command(options: argparse.Namespace, runtime: list[str]) -> int:
 def _folder(folder: Path) -> Iterator[None]:
     """Make a folder, and remove it if it is new and nothing was written."""
     new = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder("--campaign", folder)
     try:
         yield
     finally:
