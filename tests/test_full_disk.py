@@ -148,6 +148,14 @@ def test_a_result_that_fills_the_disk(line: str, tmp_path: Path) -> None:
     check_result(line, RESULTS[line], tmp_path)
 
 
+def test_a_record_that_fills_the_disk(tmp_path: Path) -> None:
+    """Catches a run whose result is lost, because the file for its record cannot be written."""
+    with files_of_at_most(100):
+        done = support.in_process("run", "echo", "--preset", "tiny", "--json", tmp_path / "r")
+    assert done.returncode == 3 and "  state " in done.stdout
+    assert f"--json {tmp_path / 'r'} cannot be written: {ERROR}" in done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.launch
 def test_results_of_benchmarks_that_fill_the_disk(tmp_path, monkeypatch):

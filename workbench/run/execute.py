@@ -36,6 +36,7 @@ from miniapps.workbench.exit_status import FAILED, STOPPED, VALID, WRONG
 from miniapps.workbench.inherited import OutputError
 from miniapps.workbench.plural import counted
 from miniapps.workbench.run import launch, output, record, restarts
+from miniapps.workbench.run.disk import told
 from miniapps.workbench.run.hashes import StepHashes
 from miniapps.workbench.run.launched import launch_folder
 from miniapps.workbench.run.processes import end_by_signals, remove_shared_files, stopped_by_signals
@@ -317,10 +318,16 @@ def _progress_of(
 
 
 def deliver(spec: RunSpec, result: dict[str, Any], json_target: str | None) -> int:
-    """Show a run's record and write it to the requested file; returns the exit status."""
-    if json_target not in (None, "-"):
-        write_text(Path(json_target), json.dumps(result) + "\n")
-    print(json.dumps(result) if json_target == "-" else record.summary(result), flush=True)
+    """Show a run's record and write it to the requested file; returns the exit status.
+
+    The record is shown also if the file cannot be written, which raises RunError.
+    """
+    try:
+        if json_target not in (None, "-"):
+            with told("--json", Path(json_target)):
+                write_text(Path(json_target), json.dumps(result) + "\n")
+    finally:
+        print(json.dumps(result) if json_target == "-" else record.summary(result), flush=True)
     status = record.status_of(result)
     if status == STOPPED:
         end, steps = result["stopped"], spec.warmup + spec.steps
