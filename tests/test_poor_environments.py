@@ -280,6 +280,18 @@ def test_a_full_disk_ends_a_run_with_output_in_one_line(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.launch
+@pytest.mark.parametrize("driver", ["mpi", "file", "charm"])
+def test_a_folder_whose_name_is_no_utf_8(driver, tmp_path):
+    """Mistake: Charm4Py's UnicodeEncodeError in place of the run."""
+    file = tmp_path / "caf\udce9" / "run.h5"
+    file.parent.mkdir()
+    words = "--preset", "tiny", "--driver", driver, "-n", 2
+    done = support.miniapps("run", "echo", *words, "--output", file)
+    assert (done.returncode, done.stderr) == (0, "") and file.exists()
+
+
+@pytest.mark.slow
 def test_a_program_without_docstrings_runs():
     """Mistake: a traceback and status 1, a wrong result, under PYTHONOPTIMIZE=2."""
     done = support.miniapps("list", env={"PYTHONOPTIMIZE": "2"})

@@ -11,6 +11,7 @@ measures that time as the chare's load. docs/messages.md has the measurements be
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from time import perf_counter
 from typing import Any
@@ -56,6 +57,8 @@ def run_all(runs: Iterable[tuple[Job[CharmOptions], Report]], watcher: Watcher) 
         charm.exit(status)
 
     output.keep()
+    # Charm4Py encodes all arguments, also paths whose bytes are no UTF-8; it needs only its own.
+    sys.argv[:] = [word.encode(errors="replace").decode() for word in sys.argv]
     charm.start(main, modules=["miniapps.drivers.charm.pe", "miniapps.drivers.charm.chare"])
     return 0
 
