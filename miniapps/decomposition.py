@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from miniapps.contract import Edge, Index, Peer, Place
-from miniapps.parameters import InputError
+from miniapps.parameters import InputError, require, shown
 
 STRIDED = 4.0  # relative cost of a cut across the last axis: each face cell is a cache line
 
@@ -75,6 +75,13 @@ def split(low: int, high: int, parts: int, part: int) -> tuple[int, int]:
     return low + part * cells // parts, low + (part + 1) * cells // parts
 
 
+def require_parts(pe_grid: tuple[int, ...], axes: int, pes: int) -> None:
+    """Raise InputError unless a grid of PEs has so many axes, and one part per PE."""
+    require(len(pe_grid) == axes, "--pe-grid", pe_grid, f"must name {axes} axes")
+    whole = min(pe_grid) >= 1 and math.prod(pe_grid) == pes
+    require(whole, "--pe-grid", pe_grid, f"must be one part per PE, {pes} in all")
+
+
 @dataclass(frozen=True)
 class Layout:
     """How a grid of ``shape`` cells is cut: ``pe_grid`` parts, each into ``sub_grid`` blocks.
@@ -112,16 +119,14 @@ class Layout:
             pe_grid = pe_grid or least_surface(shape, pes, least=least)
         except ValueError as error:
             raise InputError("-n", pes, str(error)) from None
-        text = "x".join(map(str, pe_grid))
-        if len(pe_grid) != len(shape):
-            raise InputError("--pe-grid", text, f"must name {len(shape)} axes")
-        if min(pe_grid) < 1 or math.prod(pe_grid) != pes:
-            raise InputError("--pe-grid", text, f"must be one part per PE, {pes} in all")
+        require_parts(pe_grid, len(shape), pes)
         thinnest = tuple(cells // parts for cells, parts in zip(shape, pe_grid, strict=True))
-        if min(thinnest) < 1:
-            raise InputError("--pe-grid", text, f"more blocks than cells ({shape}) along an axis")
-        if least and any(cells < n for cells, n in zip(thinnest, least, strict=True)):
-            raise InputError("--pe-grid", text, f"blocks need {least} cells, one has {thinnest}")
+        allowed = f"more blocks than cells ({shown(shape)}) along an axis"
+        require(min(thinnest) >= 1, "--pe-grid", pe_grid, allowed)
+        if least:
+            fits = all(cells >= n for cells, n in zip(thinnest, least, strict=True))
+            allowed = f"blocks need {shown(least)} cells, one has {shown(thinnest)}"
+            require(fits, "--pe-grid", pe_grid, allowed)
         try:
             return cls(shape, periodic, pe_grid, least_surface(thinnest, odf, last_axis_cut, least))
         except ValueError as error:

@@ -456,6 +456,10 @@ def test_the_audit_finds_a_wrong_start(monkeypatch: pytest.MonkeyPatch) -> None:
         ("--duration 21", "--duration 21: must be 1 or more, and at most --period"),
         ("--sub-iterations 0", "--sub-iterations 0: must be 1 or more"),
         ("--placement amnesia", "--placement"),
+        (
+            "--placement high-water --driver mpi -n 4 --pe-grid 2x3",
+            "--pe-grid 2x3: must be one part per PE, 4 in all",
+        ),
         ("--initial zero", "--initial"),
         ("--dtype float16", "--dtype"),
         (
@@ -474,7 +478,8 @@ def test_edges_that_have_no_label(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches edges whose tags would be those of others."""
     monkeypatch.setattr(AmrProblem, "_own_pes", lambda self, pes: 1)
     problem = problem_of(size=(400, 7), refinement=(300, 5), placement="high-water")
-    with pytest.raises(InputError, match="a block may have less than 16 others above or below"):
+    allowed = "--refinement 300x5: a block may have less than 16 others above or below"
+    with pytest.raises(InputError, match=allowed):
         problem.cut(23, 1, None)  # 17 blocks of the background are below one
     problem.cut(22, 1, None)
 

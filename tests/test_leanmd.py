@@ -777,7 +777,7 @@ REFUSED = {
     "--lattice 4x4x4 --decomposition pairs": "--decomposition pairs: needs 3 cells along each",
     "--lattice 8x8x8 --decomposition pairs --driver mpi -n 2": "--driver mpi: has one block per",
     "--lattice 8x8x8 --decomposition pairs --driver charm --odf 2": "--odf 2: --decomposition",
-    "--lattice 4x4x4 --pe-grid 4x4x4": "--pe-grid 4x4x4: blocks need (2, 2, 2) cells",
+    "--lattice 4x4x4 --pe-grid 4x4x4": "--pe-grid 4x4x4: blocks need 2x2x2 cells",
     "--lattice 4x4x4 --driver mpi -n 27": "-n 27: 27 blocks do not fit into 4x4x4 cells",
     "--lattice 4x4x4 --driver charm --odf 64": "--odf 64: 64 blocks do not fit into 4x4x4",
     "--per-cell 20": "--per-cell 20: needs --cells",

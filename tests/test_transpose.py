@@ -350,7 +350,10 @@ def test_limits_are_limits() -> None:
         ("--size 4x4", "--size 4x4: must be one number without --fft"),
         ("--size 0", "--size 0: must be 1 or more along each axis"),
         ("--fft", "must name 3 axes with --fft"),
-        ("--fft --size 4x3x2 --pe-grid 4x1x1", "--size 4x3x2: 4x1 pencils need"),
+        (
+            "--fft --size 4x3x2 --pe-grid 4x1x1",
+            "4x1 pencils need 4 or more points along y, 1 along z",
+        ),
         ("--size 9 --pe-grid 3x3", "--pe-grid 3x3"),
         ("--size 90000000 --steps 3", "--steps"),
     ],

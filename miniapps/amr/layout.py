@@ -170,7 +170,8 @@ class AmrLayout(Layout):
                 for below in self.under(index):
                     labels = self.label_below(index, below) + self.label_above(below, index)
                     allowed = f"a block may have less than {MOST_BESIDE} others above or below it"
-                    require(max(labels) < MOST_BESIDE, "--refinement", self.fine_shape, allowed)
+                    cells = tuple((n - 1) // self.expand for n in self.fine_shape)
+                    require(max(labels) < MOST_BESIDE, "--refinement", cells, allowed)
 
 
 def ends_of(layout: Layout, axis: int) -> list[int]:

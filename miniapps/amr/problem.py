@@ -28,7 +28,7 @@ from miniapps.amr.layout import (
 )
 from miniapps.amr.plain import BITS, SLOPE, reference
 from miniapps.contract import Check, Measure
-from miniapps.decomposition import Layout
+from miniapps.decomposition import Layout, require_parts
 from miniapps.grid import DTYPES
 from miniapps.kernels.amr import REACH
 from miniapps.parameters import extents, integer, parameter, require
@@ -233,7 +233,8 @@ class AmrProblem(SizedProblem):
         Where refinements have PEs of their own, a grid of PEs says only how many there are.
         """
         own = self._own_pes(pes)
-        if own and pe_grid is not None and len(pe_grid) == 2:
+        if own and pe_grid is not None:
+            require_parts(pe_grid, len(self.size), pes)
             pe_grid = None
         how = self.periodic, pes - own, odf, pe_grid, self.last_axis_cut, self.least_cells
         base = Layout.create(self.size, *how)

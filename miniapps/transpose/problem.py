@@ -101,7 +101,8 @@ class TransposeProblem(BaseProblem):
         if self.fft:
             across, down, _ = layout.grid
             fits = across <= self.size[1] and down <= self.size[2]
-            allowed = f"{across}x{down} pencils need as many points along the last two axes"
+            least = f"{across} or more points along y, {down} along z"
+            allowed = f"{across}x{down} pencils need {least}"
             require(fits, "--size", self.size, allowed)
         return layout
 
