@@ -257,6 +257,16 @@ def test_products_of_one_size(power: int) -> None:
     assert exact(sum_of(np.ldexp(a, power))) == fractions_sum(np.ldexp(a, power))
 
 
+@pytest.mark.parametrize("power", range(-1070, -830, 8))
+def test_small_numbers_in_a_later_chunk(power: int) -> None:
+    """Catches bins so small that the error of a product, or a rest, is no float64 in them."""
+    one, count = 1 + 2.0**-52, 2 * cpu.CHUNK + 9
+    a, b = math.ldexp(one, power // 2), math.ldexp(one, power - power // 2)
+    assert exact(dot_of(np.full(count, a), np.full(count, b))) == count * Fraction(a) * Fraction(b)
+    number = math.ldexp(one, power)
+    assert exact(sum_of(np.full(count, number))) == count * Fraction(number)
+
+
 def test_numbers_that_fill_the_bins() -> None:
     """Catches an int64 that overflows: numbers are as large as a later chunk's bins allow."""
     count, largest = 1 << 14, math.ldexp(2 - 2.0**-52, 4)
