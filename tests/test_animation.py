@@ -120,6 +120,6 @@ def test_animation_options_that_make_no_sense(traced_runs: dict[str, Path], tmp_
     source = traced_runs["charm"]
     for words, said in (
         (("--compare", traced_runs["mpi"]), "needs --animation"),
-        (("--animation", "--compare", tmp_path / "none.h5"), "must be written by --output"),
+        (("--animation", "--compare", tmp_path / "none.h5"), "there is no such file"),
     ):
         assert said in refused(["plot", source, *words])

@@ -290,6 +290,20 @@ def test_more_than_the_disk_is_refused(refused: Callable[..., str], tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("run cg --size 3x3", "--size 3x3: must name 3 axes"),
+        ("run cg --bad", "unrecognized arguments: --bad"),
+        ("study --list", "command study --list: must be `run APP ...`"),
+    ],
+)
+def test_a_wrong_line_of_a_batch_is_named(refused, line, why, monkeypatch):
+    """Catches an error in one of hundreds of lines that does not say in which."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"run echo\n\n{line}\n"))
+    assert refused("batch", "-") == f"miniapps: FILE -, line 3: {why}\n"
+
+
 @pytest.mark.parametrize("option", ["--json=x", "--launcher=x", "--stall=9", "--pin", "--dry-run"])
 def test_options_of_one_launch_in_a_batch(refused, option, monkeypatch):
     """Catches a line of a batch with an option that is taken and has no effect."""

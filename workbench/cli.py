@@ -284,7 +284,7 @@ def spec_of(words: list[str]) -> RunSpec:
     from miniapps.workbench.run.spec import RunSpec
 
     asked = words[:1] == ["run"] and len(words) > 1 and not {"-h", "--help"} & {*words}
-    require(asked, "batch", shlex.join(words), "must be `run APP ...`")
+    require(asked, "command", shlex.join(words), "must be `run APP ...`")
     options = build_parser(words).parse_args(words)
     for name in OF_ONE_LAUNCH:
         option = f"--{name.replace('_', '-')}"

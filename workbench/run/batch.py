@@ -128,8 +128,12 @@ def batch(source: str, spec_of: Callable[[list[str]], RunSpec], stall_s: float |
     Prints one line of JSON per run, in order: its record, or ``{"failed": reason}``. Returns the
     highest exit status. Raises InputError before anything is launched.
     """
-    lines = lines_of(source)
-    specs = [spec_of(words) for words in lines if words]
+    specs = []
+    for number, words in enumerate(lines_of(source), 1):
+        try:
+            specs += [spec_of(words)] if words else []
+        except InputError as error:
+            raise InputError("FILE", f"{source}, line {number}", str(error)) from None
     status = VALID
     for result in solve_all(specs, stall_s, check=False):  # checked before, or --force
         print(json.dumps({"failed": result} if isinstance(result, str) else result))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from miniapps.hdf5 import Unreadable, damage, require_own_data, require_readable
-from miniapps.parameters import InputError, require_no_device, require_permission
+from miniapps.parameters import InputError, require, require_no_device, require_permission
 
 ROWS = 1 << 12  # of a dataset, read at a time
 
@@ -35,6 +36,7 @@ def require_survivable(source: Path, read: Callable[[], object]) -> None:
     Raises InputError if it does, or if there is no such file.
     """
     require_no_device("FILE.h5", source)
+    require(os.path.lexists(source), "FILE.h5", source, "there is no such file")
     require_permission("FILE.h5", source)
     try:
         require_readable(source, read)
