@@ -188,7 +188,8 @@ def test_continued_on_other_blocks(problem: TransposeProblem, tmp_path: Path) ->
     require_continued(apps.load("transpose").Block, problem, legs, tmp_path)
 
 
-def test_steps_of_a_checkpoint(tmp_path: Path) -> None:
+@BOTH
+def test_steps_of_a_checkpoint(problem: TransposeProblem, tmp_path: Path) -> None:
     """Catches a continued run that forgets how many steps were made, and so what must be there."""
     seen = []
 
@@ -196,7 +197,7 @@ def test_steps_of_a_checkpoint(tmp_path: Path) -> None:
         seen.append(apps.load("transpose").Block(*given))
         return seen[-1]
 
-    final_state(make, MATRIX, [Leg((2, 1), "cpu", 2)] * 2, tmp_path / "c.h5")
+    final_state(make, problem, [Leg(GRIDS[problem][1], "cpu", 2)] * 2, tmp_path / "c.h5")
     assert [block.time for block in seen[-2:]] == [4, 4]
 
 
