@@ -432,6 +432,7 @@ TESTS = {  # of files, what runs cannot show
     ),
     "miniapps/echo/block.py": ("test_checkpoints.py::test_numbers_of_echo_go_on",),
     "miniapps/transpose/pencils.py": (
+        "test_transpose.py::test_steps_of_a_checkpoint",
         "test_transpose.py::test_continued_on_other_blocks",
         "test_transpose.py::test_fields_in_parts",
         "test_transpose.py::test_sums_over_many_points",
