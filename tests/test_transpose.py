@@ -300,6 +300,19 @@ def test_a_field_that_is_not_transformed_back(
     assert "audit: field that was not transformed" in solved.failed
 
 
+def test_a_state_with_lines_of_waves_exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches an audit that compares the state with what the state is made of."""
+    right, plan = PencilBlock.fields, AuditPlan(100, 1, 5)
+
+    def fields(self: PencilBlock) -> Any:
+        waves, bounds = right(self)["spectrum "]
+        return right(self) | {"spectrum ": (waves[:, ::-1], bounds)}
+
+    monkeypatch.setattr(PencilBlock, "fields", fields)
+    failed = support.solve("transpose", FIELD, (1, 1, 1), 2, plan=plan).failed
+    assert "audit: state hashes that differ" in failed
+
+
 def test_waves_of_no_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches waves that no block has, or several."""
     blocks = support.blocks_of("transpose", FIELD, (2, 1, 1))

@@ -96,14 +96,18 @@ class SpectrumAudit(GridAudit):
 
     def stated(self, block: Any) -> Mapping[str, np.ndarray]:
         """The block's points of the sample: imaginary and real parts, as rows of `CELL`."""
-        return self._rows("", *block.fields()[""])
+        return self._rows("", block.lines, block.bounds)
 
     def misstated(self, block: Any, pieces: Sequence[Piece]) -> int:
         """The number of sampled points and waves that have other bits in the state, or are lost."""
-        fields = zip(block.fields().items(), (pieces[:2], pieces[2:]), strict=True)
+        waves = block.spectrum.transpose(2, 0, 1)  # not from `fields`, which makes the state, too
+        parts = (
+            ("", block.lines, block.bounds, pieces[:2]),
+            ("spectrum ", waves, block.waves, pieces[2:]),
+        )
         return sum(
             misstated(self._rows(of, values, bounds), some, bounds, self.size)
-            for (of, (values, bounds)), some in fields
+            for of, values, bounds, some in parts
         )
 
     def _rows(self, of: str, values: np.ndarray, bounds: Bounds) -> dict[str, np.ndarray]:
