@@ -52,24 +52,6 @@ def failed(problem: LeanmdProblem, seed: int = 1, steps: int = STEPS) -> set[str
 # Each function below patches one mistake into the kernels or the table.
 
 
-def strong_kick(patch: MonkeyPatch) -> None:
-    """Half a step is 0.5005 steps."""
-    right = CPU.kick
-    patch.setattr(CPU, "kick", lambda *more: right(*more[:5], 1.001 * more[5], *more[6:]))
-
-
-def long_drift(patch: MonkeyPatch) -> None:
-    """Along z, atoms drift by 1.01 steps."""
-    right = CPU.kick_and_drift
-
-    def wrong(count: int, position: Any, velocity: Any, *rest: Any) -> None:
-        right(count, position, velocity, *rest)
-        more = 0.01 * HOT.dt * velocity[2, :count]
-        position[2, :count] += np.rint(more / HOT.quantum) * HOT.quantum
-
-    patch.setattr(CPU, "kick_and_drift", wrong)
-
-
 def permuted_ids(patch: MonkeyPatch) -> None:
     """Where atoms are sorted, their ids are not."""
     right = CPU.arrange
@@ -173,8 +155,6 @@ MISTAKES = {
     late_rows: {TABLE},
     rows_left_out: {TABLE},
     moving_atoms: {TABLE},
-    strong_kick: {VELOCITIES},
-    long_drift: {POSITIONS},
     permuted_ids: {PLACES, START, MIXED},
     reversed_ids: {MIXED},
     shared_draws: {START},
@@ -192,7 +172,22 @@ def test_mistakes_beyond_the_reference(monkeypatch: MonkeyPatch, mistake: Any) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mistake", [strong_kick, reversed_ids, weak_virial, no_potentials])
+@pytest.mark.parametrize(
+    ("fault", "problem", "check"),
+    [
+        ("kick too strong", HOT, VELOCITIES),
+        ("kick too strong", PAIRS, VELOCITIES),
+        ("drift too far along z", HOT, POSITIONS),
+    ],
+)
+def test_wrong_motion_beyond_the_reference(fault, problem, check):
+    """Catches the same of mistakes that the catalogue has."""
+    with support.with_fault("leanmd", f"leanmd: {fault}"):
+        assert check in failed(problem)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", [reversed_ids, weak_virial, no_potentials])
 def test_mistakes_in_pairs(monkeypatch: MonkeyPatch, mistake: Any) -> None:
     """Catches an audit that does not see cells or computes."""
     mistake(monkeypatch)
