@@ -7,6 +7,7 @@ Each other program changes its block, its inbox, its network or its engine in on
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
@@ -208,11 +209,9 @@ class ByArrival(Inbox):
         messages = self.waiting.get((self.step, getattr(request, "phase", "")), {})
         order = list(messages)
         taken = super().take(request)
-        return (
-            taken
-            if type(request) is CollectSum or taken is None
-            else {edge: taken[edge] for edge in sorted(taken, key=order.index)}
-        )
+        if type(request) is CollectSum or taken is None:
+            return taken
+        return {edge: taken[edge] for edge in sorted(taken, key=order.index)}
 
 
 class Stale(Inbox):
@@ -243,23 +242,20 @@ class Keyed(Inbox):
 
     def __init__(self, block: Any) -> None:
         super().__init__(block)
-        self.queues: dict[Any, list[np.ndarray]] = {}
+        self.queues = defaultdict[Any, list[np.ndarray]](list)
 
     def key(self, step: int, phase: str, edge: Any) -> Any:
         """What a message is found by."""
         raise NotImplementedError
 
     def deliver(self, step: int, phase: str, edge: Any, sender: Any, array: np.ndarray) -> None:
-        self.queues.setdefault(self.key(step, phase, edge), []).append(array)
+        self.queues[self.key(step, phase, edge)].append(array)
 
     def has(self, request: Any) -> bool:
         if type(request) is CollectSum:
             return super().has(request)
-        wanted: dict[Any, int] = {}
-        for edge in request.edges:
-            key = self.key(self.step, request.phase, edge)
-            wanted[key] = wanted.get(key, 0) + 1
-        return all(len(self.queues.get(key, ())) >= n for key, n in wanted.items())
+        wanted = Counter(self.key(self.step, request.phase, edge) for edge in request.edges)
+        return all(len(self.queues[key]) >= n for key, n in wanted.items())
 
     def take(self, request: Any) -> Any:
         if type(request) is CollectSum:
@@ -479,13 +475,12 @@ class OpenReduction(SimEngine):
     """
 
     def __init__(self, *arguments: Any) -> None:
-        self.expected: dict[int, int] = {}
+        self.expected = Counter[int]()
         super().__init__(*arguments)
 
     def look(self, runner: Runner) -> None:
         if type(runner.request) is AllReduce and not self.expected:
-            for pe in self.transport.pes.values():
-                self.expected[pe] = self.expected.get(pe, 0) + 1
+            self.expected.update(self.transport.pes.values())
         super().look(runner)
 
     def move(self, place: Any, pe: int) -> None:
@@ -497,19 +492,16 @@ class OpenReduction(SimEngine):
     def offer(self, kind: str) -> None:
         """Reduce when every PE has the contributions that it expects."""
         ready = [r for r in self.runners_of(kind) if type(r.request) is AllReduce]
-        here: dict[int, int] = {}
-        for runner in ready:
-            pe = self.transport.pes[runner.place]
-            here[pe] = here.get(pe, 0) + 1
+        here = Counter(self.transport.pes[runner.place] for runner in ready)
         event = "reduce", ready[0].inbox.step, kind, self.answers[ready[0].place]
-        enough = all(here.get(pe, 0) >= n for pe, n in self.expected.items())
+        enough = all(here[pe] >= n for pe, n in self.expected.items())
         if enough and event not in self.events:
             self.possible(event, self.close_reduction, kind)
 
     def close_reduction(self, kind: str) -> None:
         """Answer those that have contributed; the others get the result when they ask."""
         ready = [r for r in self.runners_of(kind) if type(r.request) is AllReduce]
-        self.expected = {}
+        self.expected.clear()
         self.reduce_kind(ready)
 
 
