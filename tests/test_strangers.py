@@ -243,7 +243,7 @@ def test_fuzzing_sees_the_status_that_a_command_returns(status, tmp_path, monkey
     monkeypatch.syspath_prepend(ROOT / "tests/fuzz")
     targets = importlib.import_module("targets")
     monkeypatch.setattr(targets, "SCRATCH", tmp_path)
-    target = targets.Target(list, None, lambda data, folder: int(data), 1, list)
+    target = targets.Target(list, None, lambda path: int(path.read_text()), 1)
     assert target.attempt(b"0")
     with pytest.raises(AssertionError, match="exit status"):
         target.attempt(str(status).encode())

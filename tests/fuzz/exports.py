@@ -102,12 +102,11 @@ def mutated_campaign(data: bytes, dice: random.Random) -> bytes:
     return "".join(json.dumps(line) + "\n" for line in lines).encode()
 
 
-def read_campaign(data: bytes, folder: Path) -> object:
+def read_campaign(path: Path) -> object:
     """Export a campaign as its file, and past the validation of the file, in all formats."""
-    path = folder / "input.jsonl"
-    path.write_bytes(data)
+    folder = path.parent
     made = [_export(path, folder, "input-read", lambda: Campaign.read(path))]
-    made.append(_export(path, folder, "input-past", lambda: _unvalidated(data)))
+    made.append(_export(path, folder, "input-past", lambda: _unvalidated(path.read_bytes())))
     canaries = [*folder.rglob(f"*{CANARY}*"), *folder.parent.glob(f"*{CANARY}*")]
     assert not canaries and not Path("/tmp", CANARY).exists(), f"canary: {canaries}"
     if not any(made):
@@ -327,11 +326,9 @@ def foreign(folder: Path) -> None:
     (folder / "input-foreign.raw").write_bytes(np.full(1 << 14, FOREIGN).tobytes())
 
 
-def read_trajectory(data: bytes, folder: Path) -> object:
+def read_trajectory(path: Path) -> object:
     """Export a trajectory, and read it with ASE: every frame has every atom, and finite numbers."""
-    path = folder / "input.h5"
-    path.write_bytes(data)
-    foreign(folder)
+    foreign(path.parent)
     status = cli.main(["plot", str(path), "--xyz"])
     text = path.with_suffix(".xyz").read_text()
     assert CANARY not in text and repr(FOREIGN) not in text

@@ -61,24 +61,27 @@ Mutation = Callable[[bytes, random.Random], bytes]
 class Target:
     """A kind of input.
 
-    ``factor``: how much memory reading may take, as a multiple of the input's size, beside
-    `run.SPARE`; ``large()``: inputs that need most of it.
+    ``read``: what reads a file, which has the suffix ``suffix``; it raises InputError, exits with
+    status 2, or returns it. ``factor``: how much memory reading may take, as a multiple of the
+    input's size, beside `run.SPARE`; ``large()``: inputs that need most of it.
     """
 
     seeds: Callable[[], list[bytes]]
     mutated: Mutation
-    read: Callable[[bytes, Path], object]  # raises InputError, exits with status 2, or returns it
+    read: Callable[[Path], object]
     factor: int
-    large: Callable[[], list[bytes]]
+    large: Callable[[], list[bytes]] = list
+    suffix: str = ""
 
     def attempt(self, data: bytes) -> bool:
         """Whether an input was accepted. Raises any exception but a refusal."""
         folder = Path(tempfile.mkdtemp(dir=SCRATCH))
         os.chdir(folder)
-        shown, said = io.StringIO(), io.StringIO()
+        path, shown, said = folder / f"input{self.suffix}", io.StringIO(), io.StringIO()
+        path.write_bytes(data)
         try:
             with redirect_stdout(shown), redirect_stderr(said):
-                status = self.read(data, folder)
+                status = self.read(path)
             if isinstance(status, int) and status not in (0, STOPPED):
                 raise SystemExit(status)
         except InputError as error:
@@ -95,6 +98,16 @@ class Target:
             shutil.rmtree(folder, ignore_errors=True)
             assert not strange, f"wrote {strange}"
         return True
+
+
+def any_of(*kinds: Mutation) -> Mutation:
+    """A mutation of one of some kinds."""
+    return lambda data, dice: dice.choice(kinds)(data, dice)
+
+
+def one_of(count: int, path: Path) -> bool:
+    """Whether a file is one of so many on which more is tried."""
+    return zlib.crc32(path.read_bytes()) % count == 0
 
 
 SCRATCH = Path(tempfile.gettempdir())
@@ -203,6 +216,7 @@ study collect nowhere --campaign x.jsonl
 study weak pic --launcher slurm --folder x --sbatch time=1 --max-noise 5% --dry-run"""
 
 
+@cache
 def words_known() -> list[str]:
     """Words of the command line: commands, options, their choices and values."""
     found = set(LINES.split())
@@ -211,36 +225,22 @@ def words_known() -> list[str]:
     return sorted(found)
 
 
-WORDS: list[str] = []
+def mutated_word(data: bytes, dice: random.Random) -> bytes:
+    """A command line with another word."""
+    return mutations.of_words(data, dice, words_known())
 
 
-def mutated_line(data: bytes, dice: random.Random) -> bytes:
-    """A command line with another word or number."""
-    if not WORDS:
-        WORDS.extend(words_known())
-    change = dice.choice((mutations.of_numbers, mutations.of_numbers, mutations.of_bytes, None))
-    return change(data, dice) if change else mutations.of_words(data, dice, WORDS)
-
-
-def read_line(data: bytes, folder: Path) -> int:
+def read_line(path: Path) -> int:
     """Run a command line up to the launch."""
-    words = data.decode(errors="replace").replace("\0", "").split()
+    words = path.read_bytes().decode(errors="replace").replace("\0", "").split()
     return cli.main(words)
 
 
 # Studies in TOML ----------------------------------------------------------------------------------
 
 
-def mutated_text(data: bytes, dice: random.Random) -> bytes:
-    """A text with other numbers, lines or bytes."""
-    kinds = mutations.of_numbers, mutations.of_numbers, mutations.of_lines, mutations.of_bytes
-    return dice.choice(kinds)(data, dice)
-
-
-def read_toml(data: bytes, folder: Path) -> object:
+def read_toml(path: Path) -> object:
     """Plan the study of a TOML file."""
-    path = folder / "input.toml"
-    path.write_bytes(data)
     return cli.main(["study", str(path)])
 
 
@@ -279,10 +279,8 @@ Velocities
 """
 
 
-def read_atoms(data: bytes, folder: Path) -> object:
+def read_atoms(path: Path) -> object:
     """Read all atoms of a file, which must be finite, and each there once."""
-    path = folder / "input"
-    path.write_bytes(data)
     source = opened(path)
     box = np.array(source.box)
     ids, position, velocity = atoms_between(source, np.zeros(3), box, position_quantum(box))
@@ -326,17 +324,9 @@ def campaign_seeds() -> list[bytes]:
     return sorted(seeds, key=len)[:5] + [(ROOT / "tests/data/schema-1.jsonl").read_bytes()]
 
 
-def mutated_campaign(data: bytes, dice: random.Random) -> bytes:
-    """A campaign with another value, line or byte."""
-    change = dice.choice((mutations.of_json_lines,) * 8 + (mutations.of_lines, mutations.of_bytes))
-    return change(data, dice)
-
-
-def read_campaign(data: bytes, folder: Path) -> object:
+def read_campaign(path: Path) -> object:
     """Make all tables, the page and the CSV file of a campaign, and sometimes its figures."""
-    path = folder / "input.jsonl"
-    path.write_bytes(data)
-    if zlib.crc32(data) % DRAWN == 0:
+    if one_of(DRAWN, path):
         status = cli.main(["study", "report", str(path)])
         return 0 if status == WRONG else status  # which says that runs differ
     campaign = report.read_study(path)
@@ -364,10 +354,8 @@ def record_seeds() -> list[bytes]:
     return [(ROOT / "tests/data/schema-1.h5").read_bytes()]
 
 
-def read_record(data: bytes, folder: Path) -> object:
+def read_record(path: Path) -> object:
     """Read an output file and all that figures compute from it; sometimes draw it."""
-    path = folder / "input.h5"
-    path.write_bytes(data)
     run = SavedRun.read(path)
     periods = periods_of_steps(run.rounds[:, 0], run.end, run.lb_steps, 80)
     run.by_block(periods)
@@ -375,7 +363,7 @@ def read_record(data: bytes, folder: Path) -> object:
     run.command()
     if run.slices is not None:
         trace.trace(run)
-    return plots.run_figure(path) if zlib.crc32(data) % DRAWN == 0 else run
+    return plots.run_figure(path) if one_of(DRAWN, path) else run
 
 
 def toml_seeds() -> list[bytes]:
@@ -411,20 +399,12 @@ def echoed() -> tuple[Subject, dict[str, Any], Result]:
     return subject, {"app": "echo", "steps": 2, "pes": 2}, subject.run(Order())
 
 
-def mutated_json(data: bytes, dice: random.Random) -> bytes:
-    """JSON with another value or byte."""
-    change = dice.choice((mutations.of_json_lines,) * 4 + (mutations.of_bytes,))
-    return change(data, dice)
-
-
-def read_schedule_file(data: bytes, folder: Path) -> object:
+def read_schedule_file(path: Path) -> object:
     """Run by a schedule: whatever it holds back, the state is the same. Sometimes explain it."""
-    path = folder / "input.json"
-    path.write_bytes(data)
     schedule, _ = read_schedule(path, "--schedule")
     subject, head, right = echoed()
     assert subject.run(Scheduled(schedule)) == right, "another state"
-    if zlib.crc32(data) % EXPLAINED:
+    if not one_of(EXPLAINED, path):
         return schedule
     status = replay(subject, path, head)
     assert status == 0, f"status {status}"
@@ -485,31 +465,38 @@ def large_campaign() -> list[bytes]:
 
 PARSED = 64  # bytes of memory per byte of JSON or TOML: {"a":1} takes 300 bytes
 TEXT = 16  # of a text whose lines are read some at a time
+NUMBERS, LINE, BYTES, JSON = (
+    mutations.of_numbers, mutations.of_lines, mutations.of_bytes, mutations.of_json_lines
+)  # fmt: skip
+OF_TEXT = any_of(NUMBERS, NUMBERS, LINE, BYTES)
 TARGETS = {
     "command line": Target(
-        lambda: [x.encode() for x in LINES.split("\n")], mutated_line, read_line,
-        1, lambda: [],
+        lambda: [x.encode() for x in LINES.split("\n")],
+        any_of(NUMBERS, NUMBERS, BYTES, mutated_word), read_line, 1,
     ),
-    "TOML": Target(toml_seeds, mutated_text, read_toml, PARSED, large_toml),
+    "TOML": Target(toml_seeds, OF_TEXT, read_toml, PARSED, large_toml, ".toml"),
     "H5MD": Target(
-        lambda: [h5md_seed()], mutations.of_bytes, read_atoms, DENSEST,
+        lambda: [h5md_seed()], BYTES, read_atoms, DENSEST,
         lambda: [h5md_seed(ATOMS, None), h5md_seed(ATOMS, 9)],
     ),
-    "extended XYZ": Target(lambda: [XYZ], mutated_text, read_atoms, TEXT, large_xyz),
-    "LAMMPS data": Target(lambda: [LAMMPS], mutated_text, read_atoms, TEXT, large_lammps),
-    "campaign": Target(campaign_seeds, mutated_campaign, read_campaign, PARSED, large_campaign),
-    "record": Target(record_seeds, mutated_h5, read_record, DENSEST, large_record),
+    "extended XYZ": Target(lambda: [XYZ], OF_TEXT, read_atoms, TEXT, large_xyz),
+    "LAMMPS data": Target(lambda: [LAMMPS], OF_TEXT, read_atoms, TEXT, large_lammps),
+    "campaign": Target(
+        campaign_seeds, any_of(*[JSON] * 8, LINE, BYTES), read_campaign, PARSED, large_campaign,
+        ".jsonl",
+    ),
+    "record": Target(record_seeds, mutated_h5, read_record, DENSEST, large_record, ".h5"),
     "schedule": Target(
-        schedule_seeds, mutated_json, read_schedule_file, PARSED,
-        lambda: large_values(b'{"schedule": 1, "holds": '),
+        schedule_seeds, any_of(*[JSON] * 4, BYTES), read_schedule_file, PARSED,
+        lambda: large_values(b'{"schedule": 1, "holds": '), ".json",
     ),
     "export": Target(
-        exports.campaign_seeds, exports.mutated_campaign, exports.read_campaign,
-        PARSED, lambda: [],
+        exports.campaign_seeds, exports.mutated_campaign, exports.read_campaign, PARSED,
+        suffix=".jsonl",
     ),
     "trajectory": Target(
-        exports.trajectory_seeds, exports.mutated_trajectory, exports.read_trajectory,
-        DENSEST, lambda: [],
+        exports.trajectory_seeds, exports.mutated_trajectory, exports.read_trajectory, DENSEST,
+        suffix=".h5",
     ),
 }  # fmt: skip
 
