@@ -9,7 +9,6 @@ import importlib
 import json
 import math
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +20,6 @@ from typing import Any
 
 import h5py
 import pytest
-import support
 from support import ROOT, refused, wait_for
 
 from miniapps import hdf5
@@ -147,57 +145,6 @@ def test_a_file_that_the_library_reads(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("right")
     assert hdf5.require_readable(tmp_path / "file", lambda: None) is None
     assert hdf5.require_readable(tmp_path / "file", lambda: 1 // 0) is None
-
-
-def claim(name: str, shape: tuple[int, ...]) -> Callable[[Any], None]:
-    """A table that claims to be large and holds nothing."""
-
-    def change(file: Any) -> None:
-        dtype = file[name].dtype
-        del file[name]
-        file.create_dataset(name, shape, dtype, chunks=True)
-
-    return change
-
-
-def replace(name: str, value: Any) -> Callable[[Any], None]:
-    """A value in the place of something else; None: an empty group."""
-
-    def change(file: Any) -> None:
-        del file[name]
-        if value is None:
-            file.create_group(name)
-        else:
-            file[name] = value
-
-    return change
-
-
-WRONG_TABLES: dict[str, Callable[[Any], None]] = {  # values that contradict: test_saved.py
-    "brackets for a record": lambda file: file.attrs.modify("record", "[" * 50_000),
-    "a list for a record": lambda file: file.attrs.modify("record", "[["),
-    "no record": lambda file: file.attrs.pop("record"),
-    "a table for terabytes": claim("timing/blocks", (1 << 40,)),
-    "a state for terabytes": claim("state/u", (1 << 22, 1 << 22)),
-    "a table in the place of a group": replace("timing", 1.5),
-    "a group in the place of a table": replace("timing/blocks", None),
-    "text in the place of times": replace("timing/wall_s", "slow"),
-    "no timing": lambda file: file.pop("timing"),
-    "no state": lambda file: file.pop("state"),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("what", WRONG_TABLES)
-def test_a_changed_output_file(tmp_path: Path, what: str) -> None:
-    """Catches a traceback, or memory for what is not there."""
-    path = shutil.copy(SAVED, tmp_path / "run.h5")
-    with h5py.File(path, "r+") as file:
-        WRONG_TABLES[what](file)
-    for words in ([], ["--animation"]):
-        said = refused(["plot", str(path), *words])
-        assert "FILE.h5" in said and not support.OF_PYTHON.search(said), said
-    assert list(tmp_path.iterdir()) == [path]
 
 
 # Fuzzing ------------------------------------------------------------------------------------------
