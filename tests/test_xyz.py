@@ -64,13 +64,6 @@ def another_atom(file: Any) -> None:
     file["particles/atoms/id/value"][1, 5] = 9999
 
 
-def claim(file: Any) -> None:
-    """Damage: positions that claim to be many and are not there."""
-    del file["particles/atoms/position/value"]
-    shape = 3, 1 << 40, 3
-    file.create_dataset("particles/atoms/position/value", shape, "f8", chunks=(1, 1, 3))
-
-
 def text_for_ids(file: Any) -> None:
     """Damage: a text in the place of a table."""
     del file["particles/atoms/id/value"]
@@ -83,7 +76,6 @@ DAMAGES: dict[str, Callable[[Any], None]] = {  # more of them are in test_saved.
     "no times": lambda file: file.pop("particles/atoms/position/time"),
     "text for ids": text_for_ids,
     "another atom": another_atom,
-    "terabytes": claim,
 }
 
 
