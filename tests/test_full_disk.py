@@ -43,6 +43,7 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 PROBLEM = "jacobi2d --size 300x300 --time-tile 1 --steps 12 --warmup 0"
 RUNS = {
+    "serial": "jacobi2d --size 200x200 --time-tile 1 --steps 2",
     "serial, snapshots": f"{PROBLEM} --pe-grid 2x1 --snapshot-every 1",
     "file, trajectory": "leanmd --lattice 8x8x8 --driver file -n 2 --steps 90 --trajectory 1",
     "charm, hashes": f"{PROBLEM} --driver charm -n 2 --hash-every 1 --snapshot-every 1",

@@ -7,7 +7,6 @@ import importlib.util
 import json
 import logging
 import mmap
-import resource
 import subprocess
 import sys
 import time
@@ -164,8 +163,7 @@ if "MINIAPPS_RUN_FOLDER" in os.environ:
 def test_what_pes_report_reaches_the_user_once(tmp_path):
     """Mistake: a line for each rank, or none, because it is in the launcher's log."""
     run = ("run", "jacobi2d", "--preset", "tiny", "--driver", "mpi", "-n", 2)
-    (tmp_path / "sitecustomize.py").write_text(NOTE)
-    done = support.miniapps(*run, env={"PYTHONPATH": str(tmp_path)})
+    done = support.miniapps(*run, env=support.in_every_process(tmp_path, NOTE))
     assert done.returncode == 0 and done.stderr.count("miniapps: a note\n") == 1
 
 
@@ -193,8 +191,7 @@ def test_a_process_that_a_pe_starts_is_no_pe(tmp_path):
     One of these helpers ends and is gone, one stays a zombie.
     """
     run = ("run", "jacobi2d", "--preset", "tiny", "--driver", "mpi", "-n", 2)
-    (tmp_path / "sitecustomize.py").write_text(HELPERS)
-    done = support.miniapps(*run, env={"PYTHONPATH": str(tmp_path)})
+    done = support.miniapps(*run, env=support.in_every_process(tmp_path, HELPERS))
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -251,32 +248,6 @@ def test_memory_of_another_run_is_left_alone(tmp_path, monkeypatch):
         monkeypatch.setattr(time, "sleep", lambda _: memory.close())
         assert processes.orphans(created) == {file}
     assert processes.orphans(created + 0.001) == set()
-
-
-def limited(size: int, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run the program where no file may grow beyond a size in bytes, as if the disk were full."""
-    return subprocess.run(
-        [str(word) for word in (support.BIN / "miniapps", *arguments)],
-        capture_output=True,
-        text=True,
-        timeout=support.PATIENCE_S,
-        env=support.clean_environment(),
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
-    )
-
-
-@pytest.mark.slow
-def test_a_full_disk_ends_a_run_with_output_in_one_line(tmp_path):
-    """Mistake: libhdf5's crash at the end of the process (status 139), or its half-written file.
-
-    test_full_disk.py has the same under other drivers.
-    """
-    size = ("jacobi2d", "--size", "200x200", "--time-tile", 1, "--steps", 2)
-    file = tmp_path / "run.h5"
-    done = limited(100_000, "run", *size, "--output", file)
-    assert done.returncode == 3
-    assert done.stderr.endswith(f"--output {file} cannot be written: File too large\n")
-    assert done.stderr.count("\n") == 1 and not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
