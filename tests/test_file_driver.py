@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import support
+from test_inherited import in_a_step
 
 from miniapps import drivers
 from miniapps.contract import MessageError, Peer
@@ -367,11 +368,9 @@ def test_a_killed_rank_ends_a_step(tmp_path: Path, victim: int) -> None:
 
 def test_several_drivers_may_run_in_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a driver that is refused as another one could run there, too; or one that cannot."""
-    for name, value in (("PROCID", "0"), ("STEP_NUM_TASKS", "2"), ("STEP_ID", "0")):
-        monkeypatch.setenv(f"SLURM_{name}", value)
+    in_a_step(monkeypatch, 2)
     around = drivers.launchers()
     assert {name: launcher.size for name, launcher in around.items()} == {"file": 2, "mpi": 2}
-    monkeypatch.setattr(support, "of_a_launcher", lambda variable: False)
     run = "run", "echo", "--dry-run", "--driver"
     ends = {name: support.in_process(*run, name) for name in ("file", "mpi", "serial")}
     assert [done.returncode for done in ends.values()] == [0, 0, 2]

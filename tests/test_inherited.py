@@ -92,8 +92,8 @@ def test_a_run_in_an_environment_that_nobody_meant(tmp_path):
     """
     folder = tmp_path / "sp ace\n%s'\"-\xe4"
     folder.mkdir()
-    (tmp_path / "sitecustomize.py").write_text(SIGNALS)
-    mine = {"PYTHONPATH": str(tmp_path), "SEEN": str(tmp_path / "seen"), "TMPDIR": str(folder)}
+    mine = support.in_every_process(tmp_path, SIGNALS)
+    mine |= {"SEEN": str(tmp_path / "seen"), "TMPDIR": str(folder)}
 
     def caller() -> None:
         ignoring(signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD)
@@ -482,8 +482,6 @@ def test_the_reason_is_found_in_a_launchers_banner(log, reason):
 )
 def test_a_job_step_is_told_from_a_batch_script(monkeypatch, more, size):
     """Mistake: each task of a step launches a run of its own; or none is launched in a script."""
-    for name in [name for name in os.environ if support.of_a_launcher(name)]:
-        monkeypatch.delenv(name)
     for name, value in ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2"} | more).items():
         monkeypatch.setenv(name, value)
     found = slurm.launched("x", [slurm.STEP])
@@ -512,10 +510,10 @@ STARTING = [
 ]
 
 
-def in_a_step(monkeypatch, tasks: int) -> None:
-    """As rank 0 of a Slurm step."""
+def in_a_step(monkeypatch, tasks: int, rank: int = 0) -> None:
+    """As a rank of a Slurm step."""
     monkeypatch.setattr(support, "of_a_launcher", lambda variable: False)
-    for name, value in (("PROCID", "0"), ("STEP_NUM_TASKS", str(tasks)), ("STEP_ID", "0")):
+    for name, value in (("PROCID", str(rank)), ("STEP_NUM_TASKS", str(tasks)), ("STEP_ID", "0")):
         monkeypatch.setenv(f"SLURM_{name}", value)
 
 
@@ -541,8 +539,7 @@ def test_another_number_of_ranks_than_the_launchers_is_refused(monkeypatch, word
 
 def test_a_rank_without_a_rank_0_gives_its_reason(monkeypatch, capsys):
     """Mistake: status 3 without a word, where variables of a Slurm step are left over."""
-    for name, value in (("PROCID", "1"), ("STEP_NUM_TASKS", "2"), ("STEP_ID", "0")):
-        monkeypatch.setenv(f"SLURM_{name}", value)
+    in_a_step(monkeypatch, 2, rank=1)
     for there, told in ((False, "miniapps: run failed: rank 1, alone\n"), (True, "")):
         monkeypatch.setattr(drivers, "under", lambda programs, there=there: there)
         NoProgressFile().fail(RunError("alone"))
