@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -235,17 +234,20 @@ WRONG = [
 ]
 
 
+def sabotaged(folder: Path, driver: str, act: str) -> dict[str, str]:
+    """An environment in which ranks of a runtime do something wrong."""
+    words = SABOTAGE.replace("{driver}", driver).replace("{last}", LAST[driver])
+    return support.in_every_process(folder, words.replace("{act}", act))
+
+
 @pytest.mark.slow
 @pytest.mark.launch
 @pytest.mark.parametrize(("driver", "call", "act"), WRONG)
 def test_wrong_messages_have_no_times(driver: str, call: str, act: str, tmp_path: Path) -> None:
     """Catches times of messages that are wrong, or that never came."""
-    words = SABOTAGE.replace("{driver}", driver).replace("{last}", LAST[driver])
-    (tmp_path / "sitecustomize.py").write_text(words.replace("{act}", act))
-    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     level = TINY if driver == "mpi" else TINY[:-2]
     asked = ("comm", "anatomy", "--driver", driver, *level)
-    done = support.miniapps(*asked, env=environment)
+    done = support.miniapps(*asked, env=sabotaged(tmp_path, driver, act))
     assert (done.returncode, done.stdout) == (1, ""), done.stderr
     line = f"miniapps: wrong data: anatomy, 16 B: rank 0, {call}: the message has 0x"
     assert done.stderr.startswith(line) and done.stderr.count("\n") == 1
@@ -257,11 +259,8 @@ def test_wrong_messages_have_no_times(driver: str, call: str, act: str, tmp_path
 def test_calls_that_are_not_made_have_no_times(tmp_path: Path) -> None:
     """Catches the time of calls that never reach their entry method."""
     act = "found.Core.__init__.__globals__['PE'].count = lambda pe: None"
-    words = SABOTAGE.replace("{driver}", "charm").replace("{last}", LAST["charm"])
-    (tmp_path / "sitecustomize.py").write_text(words.replace("{act}", act))
-    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     asked = ("comm", "anatomy", "--driver", "charm", *TINY[:-2])
-    done = support.miniapps(*asked, env=environment)
+    done = support.miniapps(*asked, env=sabotaged(tmp_path, "charm", act))
     assert done.returncode == 3 and "0 of 200 calls were made" in done.stderr, done.stderr
 
 

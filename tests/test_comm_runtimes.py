@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from pathlib import Path
@@ -265,10 +264,10 @@ ENDS = {
 )
 def test_a_benchmark_that_goes_wrong_ends_with_a_line(act, driver, tmp_path):
     """Catches times of wrong data, a rank that waits for ever, a failure without its reason."""
-    (tmp_path / "sitecustomize.py").write_text(SABOTAGE.replace("{act}", act))
-    environment = {"PYTHONPATH": str(tmp_path), support.MARK: str(tmp_path)}
+    environment = support.in_every_process(tmp_path, SABOTAGE.replace("{act}", act))
+    environment[support.MARK] = str(tmp_path)
     words = ("comm", "latency", *TINY, "--stall", 2, "--driver", driver)
-    done = support.miniapps(*words, env=os.environ | environment)
+    done = support.miniapps(*words, env=environment)
     status, line = ENDS[act]
     assert (done.returncode, done.stdout) == (status, ""), done.stderr
     assert done.stderr.startswith(line)

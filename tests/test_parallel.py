@@ -328,8 +328,7 @@ def test_missing_library_fails_the_run(driver, libraries, tmp_path, miniapps):
 
     Since every test above asks for status 0, it fails where the library is missing.
     """
-    (tmp_path / "sitecustomize.py").write_text(HIDE.format(libraries=libraries))
-    environment = {"PYTHONPATH": str(tmp_path)}
+    environment = support.in_every_process(tmp_path, HIDE.format(libraries=libraries))
     done = miniapps(*SMALL, "--driver", driver, "-n", 2, env=environment)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert f"--driver {driver}: {libraries[0]} is not installed" in done.stderr

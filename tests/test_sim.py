@@ -246,10 +246,9 @@ def test_files_that_are_no_schedules(name: str, tmp_path: Any) -> None:
 def test_command_line_without_mpi_and_charm(tmp_path: Any) -> None:
     """Catches a driver that cannot be asked for, or needs another runtime."""
     hide = "import sys\nfor name in ('mpi4py', 'charm4py'): sys.modules[name] = None\n"
-    (tmp_path / "sitecustomize.py").write_text(hide)
     words = "jacobi2d --size 17x11 --initial noise --steps 6 --pe-grid 3x2"
     runs = [f"{words} --driver {driver}" for driver in ("sim", "serial")]
-    records = support.records_of(runs, env={"PYTHONPATH": str(tmp_path)})
+    records = support.records_of(runs, env=support.in_every_process(tmp_path, hide))
     assert records[0]["driver"] == "sim" and records[0]["valid"]
     assert records[0]["state_hash"] == records[1]["state_hash"]
     assert "mpi4py" not in sys.modules or sys.modules["mpi4py"] is not None
