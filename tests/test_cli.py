@@ -644,9 +644,7 @@ def test_pinning_that_cannot_be(refused: Callable[..., str], words: str) -> None
 def test_apps_outside_the_source_tree(miniapps: Callable[..., Any], tmp_path: Path) -> None:
     """Catches an app that must be copied into the project to be run, or a folder that is not."""
     listed = miniapps("list", env=support.toy_environment()).stdout
-    assert [line.split()[0] for line in listed.splitlines()] == sorted(
-        [*apps.names(), "rules", "toys"]
-    )
+    assert [line.split()[0] for line in listed.splitlines()] == sorted([*apps.names(), "toys"])
     done = miniapps("list", env={"MINIAPPS_PATH": str(tmp_path / "missing")})
     assert (done.returncode, done.stderr.count("\n")) == (2, 1) and "MINIAPPS_PATH" in done.stderr
 

@@ -212,7 +212,7 @@ def test_another_process_reads_and_gives_back(pool: Pool) -> None:
 
 # Runs -----------------------------------------------------------------------------------------
 
-RULES = ("rules", "--size", "7x5", "--steps", "12", "--warmup", "2", "--odf", "2")
+ARRAYS = "toys --script late_any_arrays --size 7x5 --steps 12 --warmup 2 --odf 2".split()
 CHARM = ("--driver", "charm", "-n", "2")
 CHANGED = """
 import pathlib
@@ -258,9 +258,9 @@ def run_with_pool(tmp_path: Path) -> Callable[..., tuple[dict[str, Any], set[str
 def test_results_do_not_depend_on_the_path(run_with_pool, capacity, options, expected):
     """Catches a message that is lost, changed or overwritten on one of the two ways.
 
-    `rules` sends arrays of every length and type, and writes to what it receives.
+    This script sends arrays of every length and type, and writes to what it receives.
     """
-    record, ways = run_with_pool(capacity, *RULES, *options)
+    record, ways = run_with_pool(capacity, *ARRAYS, *options)
     assert record["valid"] and record["pes"] == 2
     assert ways == ({"lent", "not"} if expected is None else expected)
 

@@ -6,11 +6,20 @@ from collections.abc import Generator
 from typing import Any
 
 import numpy as np
-from miniapps.rules.block import Behind
 from miniapps.toys.problem import ToysProblem
 from miniapps.toys.scripts import SCRIPTS, exchange
 
 from miniapps.contract import Measure, Piece
+from miniapps.devices.backend import Device
+
+
+class Behind(Device):
+    """A device on which work is not done yet when a kernel has been called."""
+
+    lag = 1
+
+    def __reduce__(self) -> Any:
+        return Behind, ()
 
 
 class ToyBlock:
@@ -21,8 +30,9 @@ class ToyBlock:
     def __init__(self, problem: ToysProblem, layout: Any, index: Any, device: Any) -> None:
         self.problem, self.index = problem, index
         self.device = Behind() if problem.script.startswith("late_") else device
-        self.bounds, self.neighbors = layout.bounds(index), layout.neighbors(index)
-        self.grid, self.number = layout.grid, layout.numbers["block", index]
+        corners = problem.script == "late_any_arrays"
+        self.bounds, self.neighbors = layout.bounds(index), layout.neighbors(index, corners)
+        self.grid, self.here, self.number = layout.grid, layout.odf, layout.numbers["block", index]
         self.counters = np.zeros([high - low for low, high in self.bounds], np.int64)
         self.time = self.wrong = 0
 
