@@ -15,6 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from miniapps import kernels
+from miniapps.kernels.halo.interface import box
 
 # Shapes with ghosts; none equal along two axes.
 SHAPES = {"jacobi2d": (15, 13), "stencil3d": (15, 13, 11)}
@@ -27,11 +28,6 @@ OTHER_NAN = np.array(0x7FF8000000000ABC).view(np.float64)  # so that writing np.
 def load(app: str) -> ModuleType:
     """The kernels under test."""
     return kernels.load(app, "cpu")
-
-
-def box(region: Region) -> tuple[slice, ...]:
-    """The slices of (x0, x1, y0, y1, ...); an empty range where low >= high."""
-    return tuple(slice(a, max(a, b)) for a, b in zip(region[::2], region[1::2], strict=True))
 
 
 def swept(old: np.ndarray, region: Region) -> np.ndarray:
