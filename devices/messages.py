@@ -69,6 +69,14 @@ def plain_envelope(nbytes: int) -> Envelope:
     return Envelope(nbytes, BYTE)
 
 
+def envelope_of(message: np.ndarray) -> Envelope | None:
+    """Return the memory in which a message was packed, if it was."""
+    base: Any = message.base
+    if type(base) is np.ndarray:  # the array of the block, of which the message is a view
+        base = base.base
+    return base if isinstance(base, Envelope) else None
+
+
 Allocate = Callable[[int], Envelope]  # from the bytes of a message and its header
 
 

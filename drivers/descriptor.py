@@ -20,6 +20,7 @@ from miniapps.drivers.hosts import Place
 from miniapps.parameters import InputError, parameter, require
 
 BALANCING = "load balancing"  # a group of options in the help
+SHARED_MEMORY = "memory that processes share"  # a group of options in --help
 SHARED_GPUS = "GPUs that processes share"  # another
 
 
@@ -92,6 +93,38 @@ class SharingOptions(Options):
         """Raise InputError if the option is given without a GPU."""
         super().check(asked)
         require_gpu(asked, "--gpu-ipc", self.gpu_ipc)
+
+
+@dataclass(frozen=True)
+class MemoryOptions(SharingOptions):
+    """The option of drivers whose processes read messages in each other's memory.
+
+    ``shared_from``: bytes of the shortest such message if the option is not given; shorter ones are
+    as fast on their other way.
+    """
+
+    shared_from: ClassVar[int] = 0
+    shared_memory: int | None = parameter(
+        "--shared-memory",
+        None,
+        int,
+        "shortest message between PEs of a host that goes through shared memory; 0: none; "
+        "default: 1048576 (mpi), 65536 (charm)",
+        metavar="BYTES",
+        group=SHARED_MEMORY,
+        former="--charm-shared-memory",
+    )
+
+    @property
+    def shortest_shared(self) -> int:
+        """Bytes of the shortest message that goes through shared memory; 0: none does."""
+        return self.shared_from if self.shared_memory is None else self.shared_memory
+
+    def check(self, asked: Asked) -> None:
+        """Raise InputError for a negative size."""
+        nbytes = self.shortest_shared
+        require(nbytes >= 0, "--shared-memory", nbytes, "must be 0 or more")
+        super().check(asked)
 
 
 def require_gpu(asked: Asked, option: str, value: str) -> None:

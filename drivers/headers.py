@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from miniapps.contract import Edge
-from miniapps.devices.messages import HEADER_BYTES, Envelope, packed
+from miniapps.devices.messages import HEADER_BYTES, Envelope, envelope_of, packed
 
 HEAD = struct.Struct("<q56s")  # step, then the part that many messages share
 KIND = struct.Struct("<Iii4xB7s4q")  # phase (CRC-32), sender's rank, tag, axes, dtype, shape
@@ -70,6 +70,8 @@ def read_kind(kind: bytes) -> Kind:
 
 def enveloped(array: np.ndarray) -> np.ndarray:
     """A buffer with a message and space for its header; a copy unless it was `packed`."""
-    envelope = array.base if type(array.base) is Envelope else packed(array).base
-    assert envelope is not None
+    envelope = envelope_of(array)
+    if type(envelope) is not Envelope:
+        envelope = envelope_of(packed(array))
+        assert envelope is not None
     return envelope

@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 from miniapps.contract import Edge, MessageError, Peer
+from miniapps.devices.messages import Allocate, plain_envelope
 from miniapps.drivers.headers import HEAD, kind_of, read_kind, tag_of
 
 # How long to look for a message without a pause; then pauses: a share of the time waited, at most.
@@ -35,6 +36,7 @@ class Link:
     """
 
     takes_device = False  # whether it sends messages in device memory
+    allocate: Allocate = staticmethod(plain_envelope)  # for messages in host memory
 
     def __init__(
         self, own_rank: int, edge: Edge, peer: Peer, rank: int, kinds: tuple[int, int] = (0, 0)

@@ -23,6 +23,7 @@ from miniapps.contract import (
 )
 from miniapps.decomposition import Layout
 from miniapps.devices.backend import OPENED
+from miniapps.devices.messages import Allocate, plain_envelope
 from miniapps.drivers.agreements import End
 from miniapps.drivers.audits import Auditor
 from miniapps.drivers.engine import Engine, Runner, Transport, run_phases, write_state
@@ -96,6 +97,7 @@ class RankTransport(Transport):
         super().connect(runners)
         (runner,) = runners.values()
         self.links = self.links_of(runner)
+        equip(runner, self.links)
 
     def links_of(self, runner: Runner) -> dict[Edge, Link]:
         """Links to the neighbours of a block on other ranks."""
@@ -123,7 +125,7 @@ class RankTransport(Transport):
             if link is None:  # an edge to a block of this rank
                 self.deliver(runner, neighbors[edge], request, message)
             elif isinstance(message, np.ndarray):
-                link.send(step, code, request.messages[edge])  # with space for the header
+                link.send(step, code, message)
             else:
                 staged.append((link, message))
         for direct in (False, True) if staged else ():
@@ -198,9 +200,10 @@ class OfPlaces(RankTransport):
         self.idle_since = 0.0
 
     def meet(self, runner: Runner) -> None:
-        """Make the links of a place when its first block is made."""
+        """Make the links of a place when its first block is made, and let each block use them."""
         if runner.place not in self.of:
             self.of[runner.place] = self.links_of(runner)
+        equip(runner, self.of[runner.place])
 
     def post(self, runner: Runner, request: Post | PostSum) -> None:
         """Send a block's messages."""
@@ -240,6 +243,15 @@ class OfPlaces(RankTransport):
         for links in self.of.values():
             self.links = links
             super().close_links()
+
+
+def equip(runner: Runner, links: dict[Edge, Link]) -> None:
+    """Let a block pack its messages where the links read them."""
+
+    def allocator(edge: Edge) -> Allocate:
+        return links[edge].allocate if edge in links else plain_envelope
+
+    runner.block.device.allocator = allocator
 
 
 Ranks = TypeVar("Ranks", bound=RankTransport)

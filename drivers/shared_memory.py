@@ -23,12 +23,21 @@ import platform
 import secrets
 import struct
 from collections import defaultdict, deque
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from miniapps.contract import MessageError
-from miniapps.devices.messages import BYTE, HEADER_BYTES, Envelope, packed, plain_envelope
+from miniapps.devices.messages import (
+    BYTE,
+    HEADER_BYTES,
+    Allocate,
+    Envelope,
+    envelope_of,
+    packed,
+    plain_envelope,
+)
 
 CAPACITY = 256 << 20  # bytes of a pool, usually; the system provides only pages that are written
 NUMBER = struct.Struct("<q")  # of a message, at the beginning of the header
@@ -188,10 +197,8 @@ class Pool:
 
 def slot_of(message: np.ndarray) -> Slot | None:
     """The slot in which a message was packed, if any."""
-    base: Any = message.base
-    if type(base) is np.ndarray:  # the array of the block, of which the message is a view
-        base = base.base
-    return base if type(base) is Slot else None
+    envelope = envelope_of(message)
+    return envelope if type(envelope) is Slot else None
 
 
 class Loan(np.ndarray):
@@ -252,3 +259,81 @@ class PoolView:
         """Whether a slot holds this message, and this reader has not given it back."""
         (number,) = NUMBER.unpack_from(self.memory, handle.offset)
         return number == handle.number and self.memory[handle.offset + READERS + handle.reader] == 1
+
+
+class Pools:
+    """The pool of a process, and those of the other processes of its host, as it reads them."""
+
+    def __init__(self, process: int, least: int, nbytes: int | None = None) -> None:
+        """``least``: bytes of the shortest message that goes through shared memory.
+
+        ``nbytes``: of the pool, if not as usual.
+        """
+        self.process, self.least, self.nbytes = process, least, nbytes
+        self.pool: Pool | None = None
+        self.views: dict[int, PoolView] = {}  # by process
+        self.readers: set[int] = set()  # the processes that read the pool of this one
+        self.everyone = False  # whether all do
+        self.why: str | None = None  # messages that were to go through shared memory do not
+
+    def offer(self) -> Offer | None:
+        """Create the pool; returns what others need to open it, None if there is none."""
+        self.why = unusable()
+        if self.why is not None:
+            return None
+        try:
+            self.pool = Pool(self.process, self.least, self.nbytes)
+        except OSError as error:  # messages take another way
+            self.why = f"shared memory: {error}"
+            return None
+        return self.pool.offer()
+
+    def open(self, offers: Sequence[Offer | None]) -> None:
+        """Open the pools of the processes of this host; ``offers``: of all processes."""
+        host = os.uname().nodename
+        for process, offer in enumerate(offers):
+            if offer is None or offer.host != host:
+                continue
+            try:
+                self.views[process] = PoolView(offer, self.process)
+            except OSError as error:
+                self.why = f"shared memory of PE {process}: {error}"
+
+    def begin(self, processes: int) -> None:
+        """Find out which of all processes have opened the pool; without readers it is not used."""
+        if self.pool is None:
+            return
+        self.readers = {process for process in range(processes) if self.pool.is_read_by(process)}
+        self.everyone = len(self.readers) == processes
+        self.pool.close()
+        if self.readers <= {self.process}:
+            self.pool = None
+
+    def share(self, group: Any) -> None:
+        """Do all this in each process of a group, such as an MPI communicator."""
+        self.open(group.allgather(self.offer()))
+        group.Barrier()
+        self.begin(group.size)
+
+    @property
+    def allocate(self) -> Allocate:
+        """What gives blocks of this process the memory of their messages."""
+        return plain_envelope if self.pool is None else self.pool.envelope
+
+    def lend(self, message: np.ndarray, process: int | None) -> Handle | None:
+        """A handle of a message for a process; None if the message must take another way.
+
+        ``process`` is None if it is not known where the receiver is.
+        """
+        if self.pool is None or not (self.everyone or process in self.readers):
+            return None
+        return self.pool.lend(message)
+
+    def borrow(self, handle: Handle) -> np.ndarray:
+        """The message of a handle, in place. Raises MessageError if its slot holds another one."""
+        return self.views[handle.owner].open(handle)
+
+    def check(self) -> None:
+        """Raise MessageError if a slot was used again while its message was in use here."""
+        for view in self.views.values():
+            view.check()

@@ -26,12 +26,11 @@ from miniapps.communication.catalogue import CATALOGUE
 from miniapps.communication.progress import Progress
 from miniapps.communication.settings import Settings, Span
 from miniapps.devices.cpu import host_memory
-from miniapps.drivers.charm import payloads
-from miniapps.drivers.charm.payloads import Payloads
+from miniapps.drivers import shared_memory
 from miniapps.drivers.crashes import crashes_told
 from miniapps.drivers.file import FileOptions, launch
 from miniapps.drivers.file.driver import unusual_path
-from miniapps.drivers.shared_memory import Offer
+from miniapps.drivers.shared_memory import Offer, Pools
 from miniapps.workbench import cli, doctor, standard_output
 from miniapps.workbench.errors import explained
 from miniapps.workbench.run import launch as launches
@@ -329,17 +328,17 @@ def test_what_windows_need_is_what_is_allocated(name, size, given, monkeypatch):
 
 def test_messages_that_cannot_be_shared_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Mistake: datagrams in place of shared memory, without a word in the record."""
-    mine = Payloads(0, 1)
-    mine.open({1: Offer("here", os.getpid(), 0, "another file", 4096)})
+    mine = Pools(0, 1)
+    mine.open([None, Offer(os.uname().nodename, os.getpid(), 0, "another file", 4096)])
     assert mine.why is not None and mine.why.startswith("shared memory of PE 1: ")
 
     def refuse(*_: Any) -> None:
         raise OSError("not permitted")
 
     with monkeypatch.context() as patch:
-        patch.setattr(payloads, "Pool", refuse)
+        patch.setattr(shared_memory, "Pool", refuse)
         assert mine.offer() is None and mine.why == "shared memory: not permitted"
-    monkeypatch.setattr(payloads, "unusable", lambda: "no such memory")
+    monkeypatch.setattr(shared_memory, "unusable", lambda: "no such memory")
     assert mine.offer() is None and mine.why == "no such memory"
 
 
@@ -348,13 +347,14 @@ WITHOUT = "import os; del os.memfd_create"
 
 @pytest.mark.slow
 @pytest.mark.launch
-def test_the_record_says_that_memory_is_not_shared(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("driver", "path"), [("charm", "datagrams"), ("mpi", "mpi")])
+def test_the_record_says_that_memory_is_not_shared(driver: str, path: str, tmp_path: Path) -> None:
     """Mistake: a reason that never reaches the record, or one where nothing was asked for."""
-    run = ("jacobi2d", "--preset", "tiny", "--driver", "charm", "-n", "2")
+    run = ("jacobi2d", "--preset", "tiny", "--driver", driver, "-n", "2")
     env = support.in_every_process(tmp_path, WITHOUT)
     lines = [" ".join([*run, *more]) for more in ((), ("--shared-memory", "0"))]
     fallen, asked = support.records_of(lines, env=env)
-    assert fallen["transport"]["path"] == "datagrams" and "memfd" in fallen["transport"]["reason"]
+    assert fallen["transport"]["path"] == path and "memfd" in fallen["transport"]["reason"]
     assert asked["transport"] is None
 
 

@@ -14,7 +14,7 @@ import pytest
 import support
 from kills import Case
 
-from miniapps.drivers import charm
+from miniapps.drivers.charm import CharmOptions
 
 # One for each way to notice a loss: by its process's state, its parent, or a broken pipe.
 CASES = """
@@ -66,7 +66,7 @@ def test_faces_in_shared_memory_have_no_name_that_could_be_left(tmp_path: Path) 
         pids = run.processes()
         pools = [file for pid in filter(kills.is_a_pe, pids) for file in pools_of(pid)]
         assert len({file.st_ino for file in pools}) == 2
-        assert min(file.st_blocks for file in pools) * 512 > charm.SHARED_FROM
+        assert min(file.st_blocks for file in pools) * 512 > CharmOptions.shared_from
         run.left()  # for the files that it uses
         kills.hit(run.case, pids)
         support.wait_for(lambda: not run.processes())

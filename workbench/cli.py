@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from miniapps import apps, drivers
-from miniapps.drivers.descriptor import Balancing, SharingOptions, pip_install
+from miniapps.drivers.descriptor import Balancing, MemoryOptions, pip_install
 from miniapps.drivers.exits import error_of
 from miniapps.parameters import InputError, one_line, require
 from miniapps.workbench import commands as others
@@ -207,7 +207,7 @@ def add_run_options(parser: argparse.ArgumentParser, problem: Any) -> None:
 
     add_options(parser, RunSpec)
     add_options(parser, Balancing)
-    add_options(parser, SharingOptions)
+    add_options(parser, MemoryOptions)
     parser.set_defaults(driver=drivers.names()[0])
     for driver in drivers.found().values():
         add_driver_options(parser, driver, problem)

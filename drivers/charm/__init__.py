@@ -15,16 +15,15 @@ from miniapps.drivers.descriptor import (
     Balancing,
     Driver,
     Launcher,
+    MemoryOptions,
     Options,
-    SharingOptions,
     Start,
     listed,
     pip_install,
 )
 from miniapps.drivers.hosts import IN_FOLDER, NODES, REMOTE_SHELL, Place, one_by_one
-from miniapps.parameters import parameter, require
+from miniapps.parameters import require
 
-SHARED_FROM = 1 << 16  # bytes; shorter messages are as fast in datagrams
 VARIABLE = "NETSTART"  # set by charmrun for every process it starts
 MOST_BYTES = (1 << 31) - (1 << 20)  # of a message: a size is a C int; 1 MiB for what is around it
 NEWEST = (3, 13)  # Python for which charm4py 1.1 has wheels
@@ -36,22 +35,14 @@ nodes "$list"
 
 
 @dataclass(frozen=True)
-class CharmOptions(SharingOptions, Balancing):
+class CharmOptions(MemoryOptions, Balancing):
     """Options of this driver alone."""
 
+    shared_from = 1 << 16
     balancers = BALANCERS
-    shared_memory: int = parameter(
-        "--shared-memory",
-        SHARED_FROM,
-        int,
-        "shortest message between PEs of a host that goes through shared memory; 0: none; "
-        f"default: {SHARED_FROM}",
-        metavar="BYTES",
-    )
 
     def check(self, asked: Asked) -> None:
-        """Raise InputError for a negative size, blocks too large to migrate, or as others do."""
-        require(self.shared_memory >= 0, "--shared-memory", self.shared_memory, "must be 0 or more")
+        """Raise InputError for blocks too large to migrate, or as others do."""
         super().check(asked)
         nbytes = asked.block_bytes if self.balancer else 0
         size = f"{nbytes / 2**30:.1f} GiB"

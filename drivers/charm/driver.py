@@ -127,7 +127,7 @@ def local_ranks(pes: Any, job: Job) -> list[int]:
 
 def share_memory(pes: Any, job: Job[CharmOptions]) -> str | None:
     """Let the PEs of each host read messages in each other's memory; returns why some cannot."""
-    if job.layout.pes == 1 or not job.options.shared_memory:
+    if job.layout.pes == 1 or not job.options.shortest_shared:
         return None
     offers = [pes[pe].offer(ret=True).get() for pe in range(job.layout.pes)]
     pes.open(offers, awaitable=True).get()

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from functools import wraps
 from typing import Any
 
 import numpy as np
 
 from miniapps.contract import SETUP
 from miniapps.drivers.reduction import packed_value
-from miniapps.drivers.shared_memory import READERS, Handle
-from miniapps.faults import ACTED, fault, in_place_of, replaced, rounded
+from miniapps.drivers.shared_memory_faults import (  # noqa: F401  # faults of this driver, too
+    shared_slot_given_back_early,
+    shared_slot_not_waited_for,
+    shared_slot_of_another_message,
+    shared_slot_with_the_message_before,
+)
+from miniapps.faults import ACTED, in_place_of, replaced, rounded
 
 CHARE = "miniapps.drivers.charm.chare:BlockChare"
 MAIL = "miniapps.drivers.charm.mail:Mail"
-OFFER = "miniapps.drivers.charm.payloads:Payloads.offer"
-SENT = "miniapps.drivers.charm.payloads:Payloads.sent"
-RECEIVED = "miniapps.drivers.charm.payloads:Payloads.received"
-RECLAIM = "miniapps.drivers.shared_memory:Pool._reclaim"
 MISTAKE_AT = 4  # step
 
 
@@ -96,92 +96,3 @@ def lost_wake_up(right: Any, self: Any) -> None:
         ACTED.now()
         return
     right(self)
-
-
-# In shared memory ---------------------------------------------------------------------------------
-
-
-def all_shared(wrong: Any) -> Any:
-    """Make a mistake with messages in shared memory, where even the shortest lies then."""
-
-    @wraps(wrong)
-    def change(right: Any) -> Any:
-        if right.__name__ != "offer":
-            return wrong(right)
-
-        def offer(self: Any) -> Any:
-            self.least = 1
-            return right(self)
-
-        return offer
-
-    return change
-
-
-@fault(OFFER, RECEIVED, conditional=True)
-@all_shared
-def shared_slot_given_back_early(right: Any) -> Any:
-    """A slot in shared memory is given back as soon as its message arrives."""
-
-    def received(self: Any, came: Any) -> Any:
-        messages = right(self, came)
-        for handle in came:
-            if isinstance(handle, tuple):
-                self.views[handle[0]].give_back(Handle(*handle))
-                ACTED.now()
-        return messages
-
-    return received
-
-
-@fault(OFFER, RECLAIM, conditional=True)
-@all_shared
-def shared_slot_not_waited_for(right: Any) -> Any:
-    """A slot in shared memory is used again while a reader may still read it."""
-
-    def reclaim(self: Any) -> None:
-        while self.lent:
-            offset, size, readers = self.lent.popleft()
-            if any(self.memory[offset + READERS : offset + READERS + readers]):
-                ACTED.now()
-            self.free[size].append(offset)
-
-    return reclaim
-
-
-@fault(OFFER, SENT, conditional=True)
-@all_shared
-def shared_slot_of_another_message(right: Any) -> Any:
-    """The handle of a message says where the message before it is."""
-
-    def sent(self: Any, message: Any, pe: Any) -> Any:
-        handle = right(self, message, pe)
-        if isinstance(handle, np.ndarray):
-            return handle
-        before, self.before = vars(self).get("before", handle), handle
-        if Handle(*before).offset != Handle(*handle).offset:
-            ACTED.now()
-        return tuple(Handle(*handle)._replace(offset=Handle(*before).offset))
-
-    return sent
-
-
-@fault(OFFER, RECEIVED, conditional=True)
-@all_shared
-def shared_slot_with_the_message_before(right: Any) -> Any:
-    """A message in shared memory is read as the last one of its shape from that PE was."""
-
-    def received(self: Any, came: Any) -> Any:
-        latest = vars(self).setdefault("latest", {})
-        messages = right(self, came)
-        for n, sent in enumerate(came):
-            if isinstance(sent, tuple):
-                handle = Handle(*sent)
-                key = handle.owner, handle.shape, handle.dtype
-                now = messages[n].copy()
-                messages[n], latest[key] = latest.get(key, now), now
-                if messages[n].tobytes() != now.tobytes():
-                    ACTED.now()
-        return messages
-
-    return received

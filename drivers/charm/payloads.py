@@ -7,15 +7,14 @@ the receiver computes. A handle is one short datagram.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from miniapps.devices.messages import Allocate, plain_envelope
 from miniapps.drivers.charm import MOST_BYTES
 from miniapps.drivers.job import RunError
-from miniapps.drivers.shared_memory import Handle, Offer, Pool, PoolView, unusable
+from miniapps.drivers.shared_memory import Handle, Pools
 
 PIECE = 16 << 20  # bytes of a block that migrates in one slot
 # Bytes of a pool where blocks migrate from GPU to GPU: those of all that leave at once.
@@ -28,55 +27,8 @@ def require_countable(what: str, nbytes: int) -> None:
         raise RunError(f"{what}: {nbytes} bytes, Charm4Py sends at most {MOST_BYTES} at once")
 
 
-class Payloads:
+class Payloads(Pools):
     """The pool of a PE, and the pools of the other PEs of its host as this PE reads them."""
-
-    def __init__(self, pe: int, least: int, nbytes: int | None = None) -> None:
-        """``least``: bytes of the shortest message that goes through shared memory.
-
-        ``nbytes``: of the pool, if not as usual.
-        """
-        self.pe, self.least, self.nbytes = pe, least, nbytes
-        self.pool: Pool | None = None
-        self.views: dict[int, PoolView] = {}  # by PE
-        self.readers: set[int] = set()  # the PEs that read the pool of this one
-        self.everyone = False  # whether all do
-        self.why: str | None = None  # messages that were to go through shared memory do not
-
-    @property
-    def allocate(self) -> Allocate:
-        """What gives blocks of this PE the memory of their messages."""
-        return plain_envelope if self.pool is None else self.pool.envelope
-
-    def offer(self) -> Offer | None:
-        """Create this PE's pool; returns what others need to open it, None if there is none."""
-        self.why = unusable()
-        if self.why is not None:
-            return None
-        try:
-            self.pool = Pool(self.pe, self.least, self.nbytes)
-        except OSError as error:  # messages go by datagrams
-            self.why = f"shared memory: {error}"
-            return None
-        return self.pool.offer()
-
-    def open(self, offers: Mapping[int, Offer]) -> None:
-        """Open the pools of PEs of this host."""
-        for pe, offer in offers.items():
-            try:
-                self.views[pe] = PoolView(offer, self.pe)
-            except OSError as error:
-                self.why = f"shared memory of PE {pe}: {error}"
-
-    def begin(self, pes: int) -> None:
-        """Find out which of all PEs have opened this PE's pool; without readers it is not used."""
-        if self.pool is None:
-            return
-        self.readers = {pe for pe in range(pes) if self.pool.is_read_by(pe)}
-        self.everyone = len(self.readers) == pes
-        self.pool.close()
-        if self.readers <= {self.pe}:
-            self.pool = None
 
     def sent(self, message: Any, pe: int | None) -> Any:
         """What Charm4Py is to send to a PE: a handle, or the message if that PE cannot read it.
@@ -86,11 +38,9 @@ class Payloads:
         ``pe`` is None if it is not known where the receiver is. The handle is a plain tuple, which
         is pickled in a fifth of the time.
         """
-        if self.pool is None or type(message) is bytes:
+        if type(message) is bytes:
             return message
-        if not (self.everyone or pe in self.readers):
-            return message
-        handle = self.pool.lend(message)
+        handle = self.lend(message, pe)
         return message if handle is None else tuple(handle)
 
     def sent_at_once(self, messages: Iterable[Any], pe: int | None) -> list[Any]:
@@ -110,12 +60,4 @@ class Payloads:
 
     def received(self, came: Iterable[Any]) -> list[Any]:
         """The messages that came, those in shared memory in place. Raises MessageError."""
-        return [self._opened(Handle(*one)) if type(one) is tuple else one for one in came]
-
-    def _opened(self, handle: Handle) -> np.ndarray:
-        return self.views[handle.owner].open(handle)
-
-    def end(self) -> None:
-        """Raise MessageError if a slot was used again while its message was in use here."""
-        for view in self.views.values():
-            view.check()
+        return [self.borrow(Handle(*one)) if type(one) is tuple else one for one in came]

@@ -80,7 +80,7 @@ class PE(Chare):
             self.jit_s = self.job.compile()
             self.auditor = Auditor.of(self.job)
         room = MOVING if balanced and self.job.device != "cpu" else None
-        self.payloads = Payloads(charm.myPe(), self.job.options.shared_memory, room)
+        self.payloads = Payloads(charm.myPe(), self.job.options.shortest_shared, room)
         charm.arrayElemLeave = self.packed
         self.watcher.attend(charm.myPe(), self.waits, threaded=False)
         self.crashes = watch_crashes(self.watcher.fail)  # the runtime has its own handlers
@@ -94,9 +94,7 @@ class PE(Chare):
 
     def open(self, offers: list[Any]) -> None:
         """Open the pools of PEs of this host; ``offers``: of all PEs."""
-        host = self.host()
-        here = {pe: one for pe, one in enumerate(offers) if one is not None and one.host == host}
-        self.payloads.open(here)
+        self.payloads.open(offers)
 
     def begin_sharing(self) -> str | None:
         """Use shared memory from now on, where other PEs read it; returns why some do not."""
@@ -376,7 +374,7 @@ class PE(Chare):
     def part(self) -> Part:
         """The part of this PE in the outcome."""
         with self.guard():
-            self.payloads.end()
+            self.payloads.check()
             if self.mail.sharers.some:
                 self.mail.ledger.synchronize()
             self.watcher.finish(charm.myPe())

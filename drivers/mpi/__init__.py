@@ -14,7 +14,7 @@ from miniapps.drivers.descriptor import (
     Asked,
     Driver,
     Launcher,
-    SharingOptions,
+    MemoryOptions,
     Start,
     listed,
     pip_install,
@@ -35,9 +35,10 @@ HYDRA, OPEN_MPI = "HYDRA", "Open MPI"  # in the version of the launcher of MPICH
 
 
 @dataclass(frozen=True)
-class RankOptions(SharingOptions):
+class RankOptions(MemoryOptions):
     """Options of this driver alone."""
 
+    shared_from = 1 << 20
     gpu_aware: str = parameter(
         "--gpu-aware",
         "auto",

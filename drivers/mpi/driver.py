@@ -2,9 +2,11 @@
 
 Every edge of a block to another rank has a link (`drivers.mpi.links`) with a receive that is always
 posted, so that a message finds its buffer even while this rank computes, and non-blocking sends.
-Nothing is pickled and, if the block used `packed`, nothing is copied. Messages on a GPU are copied
-to the host while the block continues, and sent when it waits; a GPU-aware MPI sends them directly
-from device memory, and a rank on the same GPU copies them there (`drivers.gpu_ipc`).
+Nothing is pickled and, if the block used `packed`, nothing is copied. Between ranks of a host, long
+messages lie in memory that both share (`drivers.shared_memory`), as MPI would copy them once more.
+Messages on a GPU are copied to the host while the block continues, and sent when it waits; a
+GPU-aware MPI sends them directly from device memory, and a rank on the same GPU copies them there
+(`drivers.gpu_ipc`).
 """
 
 from __future__ import annotations
@@ -22,10 +24,11 @@ from miniapps.drivers.headers import TAGS
 from miniapps.drivers.job import Job, RunError, Watcher
 from miniapps.drivers.mpi import RankOptions, around
 from miniapps.drivers.mpi.gpu_aware import gpu_aware
-from miniapps.drivers.mpi.links import DeviceLink, Link, SharedLink
+from miniapps.drivers.mpi.links import DeviceLink, HostLink, Link, SharedLink
 from miniapps.drivers.outcome import Report, joined
 from miniapps.drivers.ranks import OfPlaces, RankTransport, run_block, started_on
 from miniapps.drivers.reduction import of_process, packed_value, result_of
+from miniapps.drivers.shared_memory import Pools
 
 OPS = {"sum": MPI.SUM, "min": MPI.MIN, "max": MPI.MAX}
 
@@ -40,6 +43,9 @@ class Ranks(RankTransport):
         self.direct, self.why = device_path(comm, job)
         if not self.direct:
             self.share_gpu(comm, job)
+        self.pools = Pools(comm.rank, job.options.shortest_shared)
+        if job.device == "cpu" and comm.size > 1 and self.pools.least:
+            self.pools.share(comm)
 
     def link(self, runner: Runner, edge: Edge, peer: Peer, rank: int) -> Link:
         """A link that has posted its receive."""
@@ -48,7 +54,14 @@ class Ranks(RankTransport):
             return DeviceLink(self.comm, edge, peer, rank, runner.block.device, kinds)
         if rank in self.sharers.ranks:
             return SharedLink(runner.block.device, self.comm, edge, peer, rank, kinds)
+        if rank in self.pools.readers or rank in self.pools.views:
+            return HostLink(self.pools, self.comm, edge, peer, rank, kinds)
         return Link(self.comm, edge, peer, rank, kinds)
+
+    def close(self) -> None:
+        """End all communication. Raises MessageError if a slot was used again too early."""
+        super().close()
+        self.pools.check()
 
     def all_reduce(self, value: Any, op: str) -> Any:
         """Combine the values of all ranks, or wait for it where this has begun."""
@@ -109,11 +122,14 @@ def run(job: Job[RankOptions], report: Report, watcher: Watcher) -> int:
         raise RunError(started_on(launcher.size, comm.size))
     local_rank = comm.Split_type(MPI.COMM_TYPE_SHARED).rank
     ran, used = run_block(job, comm, local_rank, partial(transport, comm), watcher)
-    if ran.parts is None:
+    whys = used.gather(used.pools.why)
+    if ran.parts is None or whys is None:
         return 0
+    why = next(filter(None, whys), None)
     library = MPI.Get_library_version().splitlines()[0].strip()
     path = used.sharers.path("gpu-aware" if used.direct else "staged", used.why)
-    return report(joined(ran.job, ran.parts, ran.end, {"mpi": library}, path))
+    unusual = None if why is None else ("mpi", why)
+    return report(joined(ran.job, ran.parts, ran.end, {"mpi": library}, path, unusual))
 
 
 def fail(status: int) -> None:

@@ -6,6 +6,12 @@ from typing import Any
 
 from miniapps.drivers.mpi import around
 from miniapps.drivers.rank_faults import from_the_header, own_value
+from miniapps.drivers.shared_memory_faults import (  # noqa: F401  # faults of this driver, too
+    shared_slot_given_back_early,
+    shared_slot_not_waited_for,
+    shared_slot_of_another_message,
+    shared_slot_with_the_message_before,
+)
 from miniapps.faults import fault, in_place_of, rounded
 
 LINK = "miniapps.drivers.mpi.links:Link"

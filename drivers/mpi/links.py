@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -11,12 +12,14 @@ from mpi4py import MPI
 
 from miniapps.contract import Edge, MessageError, Peer
 from miniapps.devices.backend import Buffers
-from miniapps.devices.messages import HEADER_BYTES
+from miniapps.devices.messages import HEADER_BYTES, packed
 from miniapps.drivers import gpu_ipc, links
 from miniapps.drivers.headers import enveloped
+from miniapps.drivers.shared_memory import Handle, Loan, Pools
 
 FIRST_CAPACITY = 4096
 MOST_BYTES = 1 << 30  # of a part of a message: MPI counts in 32 bits
+HANDLE_TYPE = np.dtype("V1")  # of no other message
 TESTED_SENDS = 2  # if this many are pending on an edge, test which of them are complete
 
 
@@ -140,6 +143,32 @@ class Link(links.Link):
 
 class SharedLink(gpu_ipc.SharedLink, Link):
     """An edge to a rank on the same GPU."""
+
+
+class HostLink(Link):
+    """An edge to a rank of the same host; long messages lie in memory that both share."""
+
+    def __init__(self, pools: Pools, *of_link: Any) -> None:
+        super().__init__(*of_link)
+        self.pools = pools
+        if self.rank in pools.readers:
+            self.allocate = pools.allocate
+
+    def send(self, step: int, code: int, array: np.ndarray) -> None:
+        """Send where a message lies; the message if it is short, or if the pool is full."""
+        handle = None if array.nbytes < self.pools.least else self.pools.lend(array, self.rank)
+        if handle is not None:
+            array = packed(np.frombuffer(pickle.dumps(tuple(handle)), HANDLE_TYPE))
+        super().send(step, code, array)
+
+    def _body(self, nbytes: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """The message that has arrived: of a handle, where its sender packed it."""
+        body = super()._body(nbytes, shape, dtype)
+        return self.pools.borrow(Handle(*pickle.loads(body))) if dtype == HANDLE_TYPE else body
+
+    def _kept(self, message: Any) -> Any:
+        """An early message; memory that is shared is not overwritten."""
+        return message if type(message.base) is Loan else super()._kept(message)
 
 
 class DeviceLink(Link):
