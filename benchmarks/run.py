@@ -11,7 +11,7 @@ ALL = (
     "apps.stencils",
     "messages.drivers",
     "messages.parts",
-    "messages.charm_memory",
+    "messages.shared_memory",
     "apps.comparison",
     "apps.balancing",
     "apps.memory",

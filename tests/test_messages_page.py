@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from benchmarks.messages import page
-from benchmarks.messages.charm_memory import compared
 from benchmarks.messages.polled_slot import RUNS, passed, results
+from benchmarks.messages.shared_memory import compared
 
 
 def test_the_tables_are_those_of_the_results() -> None:
@@ -43,12 +43,12 @@ def test_apps_are_compared_run_by_run() -> None:
     }
     found = compared("an app", records)
     assert found["mpi_step_ms"] == {"median": 200, "low": 100, "high": 400}
-    assert found["charm over mpi, ODF 1, datagrams"] == {"median": 1, "low": 0.5, "high": 2}
-    assert found["charm over mpi, ODF 8, datagrams"] == {"median": 2, "low": 1, "high": 3}
+    assert found["ODF 1, datagrams over mpi"] == {"median": 1, "low": 0.5, "high": 2}
+    assert found["ODF 8, datagrams over mpi"] == {"median": 2, "low": 1, "high": 3}
     assert found["disturbance"] == {"waited": 0.2, "steal": 0.0}
-    paths = ("ODF 1, shared memory", "ODF 8, shared memory")
-    known = found | {f"charm over mpi, {path}": 1.5 for path in paths}
-    row = "| an app | 200.0 [100.0, 400.0] | 8 | 2.00 [1.00, 3.00] | 1.50 | 20% |"
+    runs = ("mpi, nothing shared", "ODF 1, shared memory", "ODF 8, shared memory")
+    known = found | {f"{run} over mpi": 1.5 for run in runs}
+    row = "| an app | 200.0 [100.0, 400.0] | 1.50 | 8 | 2.00 [1.00, 3.00] | 1.50 | 20% |"
     assert row in page.apps_table({"apps": {"an app": known}})
     records["mpi"][1]["state_hash"] = "b"
     with pytest.raises(RuntimeError, match="an app: the runs ended in different states"):

@@ -35,6 +35,12 @@ ORDERS = 2000, 4000, 4096  # PRK's small one, a larger one, and one whose lines 
 POINTS = 128
 REPEATS, QUICK, TRIALS, STEPS = 40, 3, 5, 10
 WARMUP = 4  # steps after which all buffers of messages are as long as they must be, and in use
+RUNS = {
+    "mpi": ("mpi",),
+    "mpi, nothing shared": ("mpi", "--shared-memory", 0),
+    "charm": ("charm",),
+    "charm, 4 blocks per PE": ("charm", "--odf", 4),
+}
 BYTES = 16  # of an element in PRK's rate
 BIN = Path(sys.executable).parent
 PEER = Path(__file__).with_name("bare_mpi4py_fft.py")
@@ -97,14 +103,10 @@ def matrices(order: int, trials: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         program = one_core.compiled(__file__, folder, compiler=BIN / "mpicc")
         in_c = [BIN / "mpiexec", "-n", 2, program, order, STEPS]
-        calls = {
-            "mpi": partial(ours, "--size", order, "--driver", "mpi", "-n", 2),
-            "charm": partial(ours, "--size", order, "--driver", "charm", "-n", 2),
-            "charm, 4 blocks per PE": partial(
-                ours, "--size", order, "--driver", "charm", "-n", 2, "--odf", 4
-            ),
-            "C": partial(printed, in_c),
-        }
+        calls: dict[str, Any] = {
+            name: partial(ours, "--size", order, "-n", 2, "--driver", *words)
+            for name, words in RUNS.items()
+        } | {"C": partial(printed, in_c)}
         found = in_turn(calls, trials)
     assert not any(one["error"] for one in found["C"])
     times = {name: min(one["s"] for one in found[name]) for name in calls if name != "C"}

@@ -14,14 +14,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from benchmarks.common import ROOT, earlier, table
+from benchmarks.messages.shared_memory import MPI_ALONE
 
 PAGE = ROOT / "docs/messages.md"
 NONE = "-"
 MEMORY_COLUMNS = [
-    "size", "window", "mpi4py alone", "mpi", "charm, datagrams", "charm, shared memory", "ratio",
+    "size", "window", "mpi4py alone", "mpi, nothing shared", "mpi, shared", "ratio",
+    "charm, datagrams", "charm, shared", "ratio",
 ]  # fmt: skip
 APPS_COLUMNS = [
-    "app, two PEs", "mpi, ms per step", "ODF", "datagrams", "shared memory", "taken by others",
+    "app, two PEs", "mpi, ms per step", "mpi, nothing shared", "ODF", "charm, datagrams",
+    "charm, shared", "taken by others",
 ]  # fmt: skip
 TRIED_COLUMNS = ["over mpi", "stencil3d, 8 sweeps", "leanmd, melt", "leanmd, published load"]
 PARTS_COLUMNS = ["part", "us", "what it does"]
@@ -43,7 +46,7 @@ PARTS = {
     "of which the array around the received bytes": "created without a copy",
     "of which the rest": "its own lines; caches are colder than in the loops of the others",
 }
-NAMES = {1 << 10: "1 KB", 1 << 16: "64 KB", 1 << 18: "256 KB", 1 << 21: "2 MB"}
+NAMES = {1 << 10: "1 KB", 1 << 16: "64 KB", 1 << 18: "256 KB", 1 << 20: "1 MB", 1 << 22: "4 MB"}
 
 
 def short(value: float) -> str:
@@ -60,24 +63,29 @@ def spread(found: Any, form: str = "{:.2f}") -> str:
 
 def memory_table(results: Mapping[str, Any]) -> str:
     """Microseconds per message between two PEs."""
-    paths = ("bare mpi4py", "mpi", "charm, datagrams", "charm, shared memory")
+    paths = {MPI_ALONE: "mpi", "charm, datagrams": "charm"}
     rows = []
     for case, found in results["messages"].items():
         size, window = map(int, re.findall(r"\d+", case))
-        ratio = f"{found['charm, datagrams over shared memory']:.1f}"
-        rows.append([NAMES[size], str(window), *(short(found[path]) for path in paths), ratio])
+        row = [NAMES[size], str(window), short(found["bare mpi4py"])]
+        for path, driver in paths.items():
+            times = short(found[path]), short(found[f"{driver}, shared memory"])
+            row += [*times, f"{found[f'{path} over shared memory']:.1f}"]
+        rows.append(row)
     return table(MEMORY_COLUMNS, rows)
 
 
 def apps_table(results: Mapping[str, Any]) -> str:
-    """Charm over mpi, by app and ODF."""
+    """Other runs over mpi, by app and ODF."""
     rows = []
     for (app, found), odf in itertools.product(results["apps"].items(), (1, 8)):
         others = found.get("disturbance")
         taken = NONE if others is None else f"{max(others.values()):.0%}"
-        ratios = (f"charm over mpi, ODF {odf}, {path}" for path in ("datagrams", "shared memory"))
-        cells = (spread(found[ratio]) for ratio in ratios)
-        rows.append([app, spread(found["mpi_step_ms"], "{:.1f}"), str(odf), *cells, taken])
+        alone, *charm = (
+            spread(found[f"{run} over mpi"])
+            for run in (MPI_ALONE, f"ODF {odf}, datagrams", f"ODF {odf}, shared memory")
+        )
+        rows.append([app, spread(found["mpi_step_ms"], "{:.1f}"), alone, str(odf), *charm, taken])
     return table(APPS_COLUMNS, rows)
 
 
@@ -145,9 +153,9 @@ def files_table(results: Mapping[str, Any]) -> str:
 
 
 TABLES: tuple[tuple[str, list[str], Callable[[Mapping[str, Any]], str]], ...] = (
-    ("charm_memory", MEMORY_COLUMNS, memory_table),
-    ("charm_memory", APPS_COLUMNS, apps_table),
-    ("charm_memory", TRIED_COLUMNS, tried_table),
+    ("shared_memory", MEMORY_COLUMNS, memory_table),
+    ("shared_memory", APPS_COLUMNS, apps_table),
+    ("shared_memory", TRIED_COLUMNS, tried_table),
     ("message_parts", PARTS_COLUMNS, parts_table),
     ("polled_slot", POLLED_COLUMNS, polled_table),
     ("message_parts", WAITS_COLUMNS, waits_table),

@@ -1,11 +1,12 @@
-"""Messages between two PEs of a host under charm: in shared memory, and in datagrams.
+"""Messages between two PEs of a host: in shared memory, by MPI, and in Charm4Py's datagrams.
 
-    python -m benchmarks.messages.charm_memory [messages] [apps] [tried]
+    python -m benchmarks.messages.shared_memory [messages] [apps] [tried]
 
 ``messages``: microseconds per message of a ping-pong, and of a window of messages that go forth
 before one comes back. Every message is written before and read after, pack and unpack included;
-with mpi4py alone, too. ``apps``: milliseconds per step of apps under mpi and charm, and their ratio
-in runs made in turn, with the smallest and the largest one, and what others took of the cores.
+with mpi4py alone, too. ``apps``: milliseconds per step of apps under mpi, and ratios to it of charm
+and of mpi without shared memory, in runs made in turn, with the smallest and the largest one, and
+what others took of the cores.
 ``tried``: the same ratio at ODF 8 with other options, and what as many blocks cost in one process,
 where no message leaves it. The parts that are not named keep their results. `page.py`
 writes the tables of the docs.
@@ -41,9 +42,11 @@ TRIALS = 3
 RUNS = 7  # of an app: the smallest and the largest are a 98 % interval of the median
 TURNS = 20  # of `apps/pingpong`, per step
 WINDOWS = 1, 16
-SIZES = {1 << 10: 100, 1 << 16: 100, 1 << 18: 50, 1 << 21: 20}
-SHARED, DATAGRAMS = ("--shared-memory", 1), ("--shared-memory", 0)
+SIZES = {1 << 10: 100, 1 << 16: 100, 1 << 18: 50, 1 << 20: 30, 1 << 22: 10}
+SHARED, NOT_SHARED = ("--shared-memory", 1), ("--shared-memory", 0)
 CHARM: tuple[object, ...] = ("--driver", "charm", "-n", 2)
+MPI: tuple[object, ...] = ("--driver", "mpi", "-n", 2)
+MPI_ALONE = "mpi, nothing shared"
 UNAUDITED: tuple[object, ...] = ("--audit", 0)
 APPS: dict[str, list[object]] = {
     "stencil3d 256x256x256, one sweep per exchange": [
@@ -87,16 +90,17 @@ def messages() -> dict[str, Any]:
         words: list[object] = ["pingpong", "--bytes", size, "--window", window]
         words += ["--steps", steps, "--warmup", 5, *UNAUDITED]
         calls = {
-            "mpi": partial(one_way, *words, "--driver", "mpi", "-n", 2),
-            "charm, datagrams": partial(one_way, *words, *CHARM, *DATAGRAMS),
+            MPI_ALONE: partial(one_way, *words, *MPI, *NOT_SHARED),
+            "mpi, shared memory": partial(one_way, *words, *MPI, *SHARED),
+            "charm, datagrams": partial(one_way, *words, *CHARM, *NOT_SHARED),
             "charm, shared memory": partial(one_way, *words, *CHARM, *SHARED),
             "bare mpi4py": partial(bare, size, TURNS * steps, window),
         }
         found = in_turn(calls, TRIALS)
         case = f"{size} B, window {window}"
         results[case] = {name: median(values) for name, values in found.items()}
-        shared = found["charm, shared memory"]
-        for name in ("charm, datagrams", "bare mpi4py"):
+        for name in (MPI_ALONE, "charm, datagrams"):
+            shared = found[f"{name.split(',')[0]}, shared memory"]
             ratios = (other / mine for other, mine in zip(found[name], shared, strict=True))
             results[case][f"{name} over shared memory"] = median(ratios)
     return results
@@ -116,13 +120,13 @@ def bare(size: int, turns: int, window: int) -> float:
 
 
 def apps() -> dict[str, Any]:
-    """Milliseconds per step under mpi, and charm over mpi, by app, ODF and path."""
+    """Milliseconds per step under mpi, and other runs over mpi, by app, ODF and path."""
     results: dict[str, Any] = {}
     for name, words in APPS.items():
         problem = [*words, *UNAUDITED]
-        runs: dict[str, list[object]] = {"mpi": [*problem, "--driver", "mpi", "-n", 2]}
+        runs = {"mpi": [*problem, *MPI], MPI_ALONE: [*problem, *MPI, *NOT_SHARED]}
         for odf in ODFS:
-            for path, option in (("datagrams", DATAGRAMS), ("shared memory", ())):
+            for path, option in (("datagrams", NOT_SHARED), ("shared memory", ())):
                 runs[f"ODF {odf}, {path}"] = [*problem, *CHARM, "--odf", odf, *option]
         results[name] = compared(name, interleaved(runs, RUNS))
     return results
@@ -133,14 +137,14 @@ def tried() -> dict[str, Any]:
     results: dict[str, Any] = {}
     for name, options in TRIED_WITH.items():
         problem = [*APPS[name], *UNAUDITED]
-        runs = {"mpi": [*problem, "--driver", "mpi", "-n", 2]}
+        runs = {"mpi": [*problem, *MPI]}
         runs |= {option: [*problem, *words] for option, words in options.items()}
         serial = [*problem, "--driver", "serial", "--pe-grid"]
         runs |= {blocks: [*serial, grid] for blocks, grid in BLOCKS.items()}
         records = interleaved(runs, RUNS)
         found = compared(name, records)
         few, many = ([r["wall_s"] for r in records[blocks]] for blocks in BLOCKS)
-        ratios = {option: found[f"charm over mpi, {option}"] for option in options}
+        ratios = {option: found[f"{option} over mpi"] for option in options}
         ratios[IN_ONE] = spread(b / a for a, b in zip(few, many, strict=True))
         results[name] = ratios
     return results
@@ -152,7 +156,7 @@ def compared(name: str, records: dict[str, list[dict[str, Any]]]) -> dict[str, A
     require_same_state(name, every)
     times = {run: [1e3 * r["wall_s"] / r["steps"] for r in found] for run, found in records.items()}
     ratios = {
-        f"charm over mpi, {run}": spread(
+        f"{run} over mpi": spread(
             mine / mpi for mine, mpi in zip(times[run], times["mpi"], strict=True)
         )
         for run in records
@@ -165,10 +169,10 @@ def compared(name: str, records: dict[str, list[dict[str, Any]]]) -> dict[str, A
 def main() -> None:
     """Measure the parts named on the command line, or all."""
     parts = {"messages": messages, "apps": apps, "tried": tried}
-    results = earlier("charm_memory")
+    results = earlier("shared_memory")
     for name in sys.argv[1:] or parts:
         results[name] = parts[name]()
-    save("charm_memory", results)
+    save("shared_memory", results)
 
 
 if __name__ == "__main__":
