@@ -25,6 +25,8 @@ def test_open_mpi_gives_the_same_bits(miniapps):
     mpich = json.loads(miniapps(*RUN).stdout)
     done = miniapps(
         *RUN,
+        "--shared-memory",
+        1,
         "--launcher",
         OPENMPI / "bin" / "mpiexec",
         "--",
