@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.contract import BlockMaker, Check, Collect, Index, Measure, Piece, Post
+from miniapps.contract import BlockMaker, Check, Collect, Edge, Index, Measure, Piece, Post
 from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
 from miniapps.kernels.state_hash import digest, hash_cells
@@ -64,23 +64,23 @@ class Block:
             for number in range(self.problem.window):
                 phase = f"forth {turn} {number}"
                 if self.index == (0, 0):
-                    yield Post(phase, {TO_SECOND: self.next()})
+                    yield Post(phase, self.next(TO_SECOND))
                 else:
                     self.check((yield Collect(phase, (TO_FIRST,)))[TO_FIRST])
             phase = f"back {turn}"
             if self.index == (0, 0):
                 self.check((yield Collect(phase, (TO_SECOND,)))[TO_SECOND])
             else:
-                yield Post(phase, {TO_FIRST: self.next()})
+                yield Post(phase, self.next(TO_FIRST))
         self.counters += count
         return False
 
-    def next(self) -> Any:
-        """The next message."""
+    def next(self, edge: Edge) -> Any:
+        """The next message, in memory that suits its edge."""
         self.value += 1
-        message = self.device.messages({(): (self.length,)}, np.float64)[()]
-        message[:] = self.value
-        return message
+        messages = self.device.messages({edge: (self.length,)}, np.float64)
+        messages[edge][:] = self.value
+        return messages
 
     def check(self, message: Any) -> None:
         """Read all of a message, and count it if any element is wrong."""
