@@ -420,7 +420,6 @@ def document(environment: dict[str, Any], found: Findings, ended: bool) -> dict[
     failures = [f"{step}: {wrong}" for step, wrong in found.failures.items()]
     return {
         "date": datetime.now(UTC).date().isoformat(),
-        "revision": revision(),
         **environment,
         "passed": ended and not failures,
         "failures": failures if ended else [*failures, UNFINISHED],
@@ -450,10 +449,11 @@ def main(
     begun = written is not None and (options.resume or not written["passed"])
     if begun and all(written.get(name) == now[name] for name in now):
         found.restore(written)
+    checked = {"revision": revision(), **now}
 
     def keep(ended: bool) -> None:
         whole = ended and {step.name for step in every} <= {*found.done, *found.failures}
-        write_text(file, json.dumps(document(now, found, whole), indent=1) + "\n")
+        write_text(file, json.dumps(document(checked, found, whole), indent=1) + "\n")
 
     every = list(steps(sys.executable, sanitizer_program(), environment.cores()))
     todo = chosen(every, options.steps)
