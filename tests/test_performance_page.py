@@ -10,6 +10,8 @@ from benchmarks import report
 from benchmarks.gpu import check, section
 from benchmarks.gpu.bench import compared
 
+CHECKED = {"revision": "abc1234", "device": {"name": "A GPU"}}
+
 
 def test_the_page_has_what_the_results_say() -> None:
     """Catches results without their numbers on the page, and numbers that were written by hand."""
@@ -35,7 +37,7 @@ def validated(**failures: str) -> dict[str, Any]:
         sanitizer={"memcheck cg": "0 errors", "synccheck pic": "0 errors"},
         failures={name.replace("_", " "): why for name, why in failures.items()},
     )
-    return check.document({"device": {"name": "A GPU"}}, found, True)
+    return check.document(CHECKED, found, True)
 
 
 def test_what_a_validation_says() -> None:
@@ -55,7 +57,7 @@ def test_what_a_validation_says() -> None:
 
 def test_a_validation_that_has_only_begun() -> None:
     """Catches a page that cannot be made before all was tried."""
-    begun = check.document({"device": {"name": "A GPU"}}, check.Findings(), False)
+    begun = check.document(CHECKED, check.Findings(), False)
     said = section.checked(begun)
     assert "nothing has passed." in said and said.endswith("did not run to its end.\n")
 
