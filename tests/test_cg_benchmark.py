@@ -37,6 +37,7 @@ def test_the_program_in_c_is_checked(right: str, wrong: str, tmp_path: Path) -> 
         benchmark.in_c(str(tmp_path / "cg.py"), 12, benchmark.squares(12, 9), 9)
 
 
+@pytest.mark.slow
 def test_plain_iterations_of_the_benchmark_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a baseline that leaves products out, as the last ones of a row."""
     benchmark.iterations(12, "noise")

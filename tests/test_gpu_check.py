@@ -130,6 +130,7 @@ def test_commands_are_those_of_the_program():
     assert all("--require-gpu" in command for command in tests)
 
 
+@pytest.mark.slow
 def test_cases_that_migrate_have_a_step_of_load_balancing():
     """Catches a run that ends before its first one, and so fails on every GPU."""
     without_ipc = {  # which is an option of runs on a GPU
