@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ import numpy as np
 import pytest
 import support
 
+from miniapps import drivers
 from miniapps.contract import MessageError, checked_message
 from miniapps.devices.messages import HEADER_BYTES, packed, packed_empty
 from miniapps.drivers import shared_memory
+from miniapps.drivers.descriptor import MemoryOptions
 from miniapps.drivers.shared_memory import MOST_READERS, Handle, Pool, PoolView, Slot, slot_of
 from miniapps.workbench.run.processes import shared_files
 
@@ -333,3 +336,12 @@ def test_a_size_below_zero_is_refused(refused: Callable[..., str]) -> None:
     assert "only with --driver mpi or --driver charm" in refused(
         "run", "jacobi2d", "--shared-memory", "1"
     )
+
+
+def test_the_help_has_the_default_of_each_driver() -> None:
+    """Catches a default that is changed in a driver, and not in the help that they share."""
+    (option,) = (field for field in fields(MemoryOptions) if field.name == "shared_memory")
+    sharing = [one for one in drivers.found().values() if issubclass(one.options, MemoryOptions)]
+    assert {driver.name for driver in sharing} == {"mpi", "charm"}
+    for driver in sharing:
+        assert f"{driver.options.shared_from} ({driver.name})" in option.metadata["help"]
