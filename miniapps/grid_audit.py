@@ -81,23 +81,25 @@ class GridAudit(BaseAudit):
         rows = self.rows(block, block.old, reach)
         return {"cells": Measure(JOIN, rows)} if len(rows) else {}
 
-    def rows(self, block: Any, field: Any, reach: int) -> np.ndarray:
+    def rows(self, block: Any, field: Any, reach: int | Sequence[int]) -> np.ndarray:
         """Those of one of its arrays: rows of `CELL`."""
+        reaches = np.broadcast_to(reach, len(self.size)).tolist()
         parts = [np.empty(0, CELL)]
         for cell in self.cells:
-            if not self._meets(block.bounds, cell, reach):
+            if not self._meets(block.bounds, cell, reaches):
                 continue
             picked = []
-            for at, n, (low, high) in zip(cell, self.size, block.bounds, strict=True):
-                near = np.arange(at - reach, at + reach + 1)
+            axes = zip(cell, self.size, block.bounds, reaches, strict=True)
+            for at, n, (low, high), far in axes:
+                near = np.arange(at - far, at + far + 1)
                 near = np.unique(near % n) if self.wraps else near
                 picked.append(near[(near >= low) & (near < high)])
             parts.append(self._part(block, field, picked))
         return np.concatenate(parts)
 
-    def _meets(self, bounds: Bounds, cell: Cell, reach: int) -> bool:
-        """Whether the cells up to ``reach`` from a cell lie in a block; most blocks have none."""
-        for at, n, (low, high) in zip(cell, self.size, bounds, strict=True):
+    def _meets(self, bounds: Bounds, cell: Cell, reaches: Sequence[int]) -> bool:
+        """Whether cells within reach of a cell lie in a block; most blocks have none."""
+        for at, n, (low, high), reach in zip(cell, self.size, bounds, reaches, strict=True):
             first = at - reach
             if not self.wraps:
                 if first >= high or at + reach < low:

@@ -319,13 +319,14 @@ def test_parts_of_a_sum() -> None:
     assert plain.sum_of_parts(sum(parts)) == float(sum_of(a, b)) != 0
 
 
-def test_the_exact_square_is_added_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exact_dots_are_added_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches parts so large that their sums are rounded, and parts that are left out."""
-    sizes, right = [], plain.parts_of_dot
-    monkeypatch.setattr("miniapps.cg.block.SLAB_CELLS", 7)
-    monkeypatch.setattr(plain, "parts_of_dot", lambda a, b: sizes.append(a.size) or right(a, b))
+    sizes, right = [], plain._parts
+    monkeypatch.setattr("miniapps.grid.SLAB_CELLS", 25)
+    monkeypatch.setattr(plain, "AT_ONCE", 7)
+    monkeypatch.setattr(plain, "_parts", lambda a, b: sizes.append(a.size) or right(a, b))
     assert not support.solve("cg", problem_of(size=(5, 4, 3)), (1, 1, 1), 2).failed
-    assert max(sizes) <= 7 and sum(sizes) % 60 == 0
+    assert max(sizes) <= 7 and sum(sizes) == 2 * 60
 
 
 def test_nothing_is_left_to_do() -> None:
@@ -473,7 +474,8 @@ WRONG = {
     "cg: forward only": "departure from symmetry",
     "cg: steepest descent": "energy of the error",
     "cg: direction lost": "residual along the direction",
-    "cg: sums in single precision": "sum of squares is not exact",
+    "cg: products rounded": "dot products that are not exact",
+    "cg: sums in single precision": "dot products that are not exact",
     "cg: sums that follow the blocks": "differs from reference",
     "cg: tolerance met too early": "residual over tolerance",
 }
@@ -502,6 +504,7 @@ AUDITED = {
     "cg: beta off": "audit: points that differ",
     "cg: pipelined beta off": "audit: points that differ",
     "cg: relaxed too far": "audit: points that differ",
+    "cg: two sweeps": "audit: points that differ",
     "cg: sums of one block": "audit: numbers that blocks do not share",
     "cg: solution of another run": "audit: initial points that differ",
 }
@@ -527,7 +530,7 @@ def test_an_audit_compares_numbers_at_both_ends() -> None:
 def test_the_audit_finds_a_wrong_program(fault: str) -> None:
     """Catches an audit that cannot fail, and one of a right program that does."""
     given: dict[str, Any] = {"pipelined": True} if "pipelined" in fault else {}
-    given |= {"preconditioner": "sgs"} if "relaxed" in fault else {}
+    given |= {"preconditioner": "sgs"} if fault in ("cg: relaxed too far", "cg: two sweeps") else {}
     problem, plan = problem_of(**given), AuditPlan(samples=24, every=1, seed=5)
     assert not support.solve("cg", problem, (2, 2, 1), 4, plan=plan).failed
     with support.with_fault("cg", fault):

@@ -2,13 +2,14 @@
 
 After an iteration, a point of the solution and of the residual follows from the vectors at the 27
 points around it before, and from alpha and beta, in which the sums over all points are. So blocks
-contribute these patches, and the numbers that all blocks must have alike. How Gauss-Seidel has come
-to its result is not computed again, but that of the last colour must solve the equations of its
-points. The sums are not audited: to compute one takes all points.
+contribute these patches, and the numbers that all blocks must have alike. A point that Gauss-Seidel
+has relaxed follows from the residual at some points around it, however large the box. The sums are
+not audited: to compute one takes all points.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,10 +19,14 @@ from miniapps.audit import BaseAudit, Contribution, Found
 from miniapps.cg import plain
 from miniapps.contract import JOIN, Check, Measure
 from miniapps.decomposition import Layout
-from miniapps.grid_audit import Cell, GridAudit, cells_of, differing, values_of
+from miniapps.grid_audit import PATCH_CELLS, Cell, GridAudit, cells_of, differing, values_of
 
 NUMBERS = "rz", "rz_before", "alpha", "beta"
 PIPELINED = "xrpqswz"
+# How far from a point along each axis Gauss-Seidel reads the residual. The next point on the way to
+# it is of another colour, relaxed earlier. In the order of colours the parities along x change 2
+# times, those along y 6 times, and those along z 14 times.
+CONE = 2, 6, 14
 
 
 class CgAudit(GridAudit):
@@ -30,28 +35,25 @@ class CgAudit(GridAudit):
     def __init__(self, problem: Any, layout: Layout, seed: int, samples: int) -> None:
         BaseAudit.__init__(self, problem, layout, seed, samples)
         self.size, self.wraps = problem.size, False
+        self.relaxes = problem.preconditioner != "none"
+        if self.relaxes:
+            samples = min(samples, PATCH_CELLS // math.prod(2 * reach + 1 for reach in CONE))
         self.cells = [self.drawn(bool(n % 2)) for n in range(samples)]
-        if problem.preconditioner != "none":
-            for n in (0, 1):  # a half of those in blocks, and of those beside others
-                self.cells[n::4] = map(self.of_last_colour, self.cells[n::4])
-
-    def of_last_colour(self, cell: Cell) -> Cell:
-        """The next point whose numbers are all even, or the one before where the box ends."""
-        odd = [at % 2 for at in cell]
-        pairs = zip(cell, odd, self.size, strict=True)
-        return tuple(at + o if at + o < n else at - o for at, o, n in pairs)
 
     def begin(self, block: Any, step: int, count: int) -> Contribution:
         """The block's vectors near the sample, and its numbers: (1, 4)."""
-        numbers = np.array([[float(getattr(block, name)) for name in NUMBERS]])
-        found = {"numbers": Measure(JOIN, numbers)}
-        vectors = block.vectors if self.problem.pipelined else {**block.vectors, "z": block.z}
-        for name, vector in vectors.items():
-            if name != "q" or self.problem.pipelined:
-                found[name] = Measure(JOIN, self.rows(block, vector, 1))
-        return found
+        return self._near(block, {"p": 1, "z": 1})
 
-    end = begin  # the same after the iteration
+    def end(self, block: Any, step: int, count: int) -> Contribution:
+        """The same after the iteration."""
+        return self._near(block, {"r": CONE} if self.relaxes else {"w": 1})
+
+    def _near(self, block: Any, reaches: Mapping[str, Any]) -> Contribution:
+        """The block's numbers, and its vectors at the sample or up to some points away from it."""
+        numbers = np.array([[float(getattr(block, name)) for name in NUMBERS]])
+        vectors = {**block.vectors, "z": block.z} if not self.problem.pipelined else block.vectors
+        rows = {name: self.rows(block, v, reaches.get(name, 0)) for name, v in vectors.items()}
+        return {"numbers": Measure(JOIN, numbers)} | {n: Measure(JOIN, r) for n, r in rows.items()}
 
     def stated(self, block: Any) -> Mapping[str, np.ndarray]:
         """The block's points of the solution in the sample, as rows of `CELL`."""
@@ -81,10 +83,20 @@ class CgAudit(GridAudit):
         p = z + plain.quotient(numbers["rz"], numbers["rz_before"]) * p
         q = plain.applied(self.problem.operator, p).item()
         right = {"x": _at(x) + numbers["alpha"] * _at(p), "r": _at(r) - numbers["alpha"] * q}
-        if self.problem.preconditioner != "none" and not any(at % 2 for at in cell):
-            around, rest = self._patch(ended, "z", cell), self._patch(ended, "r", cell)
-            right["z"] = plain.relaxed(self.problem.operator, around, rest[1:2, 1:2, 1:2]).item()
+        if self.relaxes:
+            right["z"] = self._relaxed(cell, ended)
         return self._differs(right, ended, cell)
+
+    def _relaxed(self, cell: Cell, ended: Found) -> float:
+        """A point of the preconditioned residual."""
+        axes = [*zip(cell, CONE, self.size, strict=True)]
+        lows = [max(at - reach, 0) for at, reach, _ in axes]
+        ends = [min(at + reach + 1, n) for at, reach, n in axes]
+        box = np.ix_(*map(np.arange, lows, ends))
+        numbers = np.ravel_multi_index(np.broadcast_arrays(*box), self.size)
+        r = values_of(cells_of(ended, "r"), numbers)
+        z = plain.preconditioned(self.problem, r, lows)
+        return z[tuple(np.subtract(cell, lows))].item()
 
     def _pipelined(
         self, cell: Cell, numbers: Mapping[str, float], began: Found, ended: Found

@@ -25,7 +25,7 @@ from miniapps.contract import (
 )
 from miniapps.decomposition import Bounds, Layout
 from miniapps.devices.backend import Array, Device, known
-from miniapps.grid import SLAB_CELLS, noise, slabs
+from miniapps.grid import noise, slabs
 from miniapps.halo_user import HaloUser
 from miniapps.kernels.cg.interface import CgKernels
 from miniapps.kernels.exact_sum import WORDS
@@ -62,6 +62,8 @@ class CgBlock(HaloUser[CgKernels]):
         self.rr = self.rz = self.rz_before = self.b_squared = 0.0
         self.alpha = self.beta = 0.0
         self.not_positive, self.departure, self.has_met = 0, 0.0, False
+        # The last dot products, by the names of their vectors: the block's part, and the total.
+        self.dots: dict[str, tuple[np.ndarray, float]] = {}
         self.own = self._empty()[1]
         self.vectors = {name: device.to_device(self._empty()[0]) for name in self._names()}
         self.halo = self._halo()
@@ -116,7 +118,7 @@ class CgBlock(HaloUser[CgKernels]):
         yield from self.at_once(self.kernels.turn, self.z, p, beta, *self.own)
         yield from self.exchange("direction", p)
         products = yield from self.summed(self.kernels.apply, self.points, p, q)
-        (curvature,) = yield from self.totals(products)
+        (curvature,) = yield from self.totals(products, "pq")
         self.note_curvature(curvature, self.rz)
         self.alpha = plain.quotient(self.rz, curvature)
         squares = yield from self.summed(self.kernels.advance, x, r, p, q, self.alpha)
@@ -133,7 +135,7 @@ class CgBlock(HaloUser[CgKernels]):
         if self.problem.preconditioner != "none":
             yield from self.precondition(r, phase)
             products = yield from self.summed(self.kernels.dot, r, self.z)
-        found = yield from self.totals([*squares, *products])
+        found = yield from self.totals([*squares, *products], "rr", "rz")
         self.rz = self.unless_nothing(found[-1])
         self.test_tolerance(found[0])
 
@@ -173,9 +175,16 @@ class CgBlock(HaloUser[CgKernels]):
         yield Pause()
         return np.array([known(words) for words in sums])
 
-    def totals(self, sums: list[Any]) -> Requests:
-        """The exact totals over all blocks of sums: (n,)."""
-        return (yield from self.total((yield from self.on_host(sums))))
+    def totals(self, sums: list[Any], *names: str) -> Requests:
+        """The exact totals over all blocks of sums: (n,); kept as `dots` with these names."""
+        words = yield from self.on_host(sums)
+        found = yield from self.total(words)
+        self.keep(names, words, found)
+        return found
+
+    def keep(self, names: Sequence[str], words: np.ndarray, totals: np.ndarray) -> None:
+        """Keep dot products of the vectors with these names, for `measure`."""
+        self.dots |= zip(names, zip(words, totals, strict=True), strict=False)
 
     def total(self, words: np.ndarray) -> Requests:
         """The exact sums over all blocks of (n, WORDS) accumulators on the host: (n,)."""
@@ -259,20 +268,21 @@ class CgBlock(HaloUser[CgKernels]):
             "squares": Measure("sum", sum(map(self._squares, slabs(self.bounds)))),
             "rr": Measure("max", self.rr),
             "rz before": Measure("max", self.rz_before),
-            "exact rr": Measure("sum", self._exact_square()),
+            "dots": Measure("max", np.array([total for _, total in self.dots.values()])),
+            "words of dots": Measure("sum", np.array([words for words, _ in self.dots.values()])),
+            "parts of dots": Measure("sum", np.array([*map(self._parts_of_dot, self.dots)])),
             "ghosts": Measure("sum", self._ghosts()),
             "not positive": Measure("max", self.not_positive),
             "departure": Measure("max", self.departure),
             "has met": Measure("max", int(self.has_met)),
         }
 
-    def _exact_square(self) -> np.ndarray:
-        """The square of the residual, as `plain.parts_of_dot` finds it."""
-        r = self.device.to_host(self.vectors["r"])[box(self.own)]
+    def _parts_of_dot(self, names: str) -> np.ndarray:
+        """The dot product of two vectors, as `plain.parts_of_dot` finds it."""
+        a, b = (self.device.to_host(self.vectors[name])[box(self.own)] for name in names)
         first = self.bounds[0][0]
-        flat = (r[low - first : high - first].reshape(-1) for (low, high), *_ in slabs(self.bounds))
-        parts = (one[n : n + SLAB_CELLS] for one in flat for n in range(0, one.size, SLAB_CELLS))
-        return np.array(sum(plain.parts_of_dot(part, part) for part in parts))
+        rows = [slice(low - first, high - first) for (low, high), *_ in slabs(self.bounds)]
+        return np.array(sum(plain.parts_of_dot(a[some], b[some]) for some in rows))
 
     def _ghosts(self) -> np.ndarray:
         """A hash of all ghosts of x less one of the points that neighbours have as theirs: (1,).

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from miniapps import kernels
 from miniapps.cg.block import COLOURS
 from miniapps.contract import AllReduce, Collect, Post
 from miniapps.faults import ACTED, fault, in_place_of, off_in_its_last_bit, skipping, spoiling
@@ -127,6 +128,15 @@ def other_operator(right: Any, points: int, u: Any, v: Any, *where: Any) -> None
         v[box(where[:6])] += 20 * u[box(where[:6])]
 
 
+@in_place_of(f"{KERNELS}:apply")
+def products_rounded(right: Any, points: int, u: Any, v: Any, *where: Any) -> None:
+    """Products are rounded to float64 before they are added exactly."""
+    right(points, u, v, *where)
+    words = where[-1]
+    words[...] = 0
+    kernels.load("cg", "cpu").dot(u * v, np.ones_like(u), *where[:6], words)
+
+
 @in_place_of(f"{KERNELS}:advance")
 def residual_not_updated_alike(
     right: Any, x: Any, r: Any, p: Any, q: Any, alpha: float, *where: Any
@@ -203,6 +213,12 @@ def exchanges_left_out(right: Any, points: int, cut: Sequence[bool]) -> list[lis
     if found != right(points, cut):
         ACTED.now()
     return found
+
+
+@fault(f"{BLOCK}.precondition", given=SGS)
+def two_sweeps(right: Any) -> Any:
+    """Gauss-Seidel goes forward and back twice: a better preconditioner, but another one."""
+    return preconditioning(COLOURS * 2, True, True)
 
 
 @fault(f"{KERNELS}:relax", given=SGS)

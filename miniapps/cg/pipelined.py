@@ -52,11 +52,13 @@ class PipelinedBlock(CgBlock):
         """
         w = self.vectors["w"]
         yield Post("halo", (yield from self.packed(self.halo, w)))
-        total = AllReduce((yield from self.on_host(products)), EXACT)
+        words = yield from self.on_host(products)
+        total = AllReduce(words, EXACT)
         yield Begin(total)
         yield from self.unpack(self.halo, w, (yield Collect("halo", tuple(self.neighbors))))
         yield from self.go_on()
-        rr, wr = yield total
+        rr, wr = found = yield total
+        self.keep(("rr", "wr"), words, found)
         self.test_tolerance(rr)
         left = self.unless_nothing(rr)
         self.beta = plain.quotient(left, self.rz)

@@ -17,6 +17,9 @@ from miniapps.plain_hash import GOLDEN, mixed, uniform
 
 Vector = np.ndarray
 LEAST, BINS = -2300, 4500  # powers of two of parts of products, and how many there are
+# An accumulator of the run has these digits of so many bits, in units of this power of two.
+DIGITS, DIGIT_BITS, LOWEST = 136, 32, -2176
+AT_ONCE = 1 << 17  # products whose parts are added as floats; temporaries of 1 MiB
 
 
 def solution(problem: Any, bounds: Bounds) -> Vector:
@@ -82,38 +85,67 @@ def exact_dot(a: Vector, b: Vector) -> float:
 def parts_of_dot(a: Vector, b: Vector) -> np.ndarray:
     """The dot product of finite numbers as integers that can be added in any order: (BINS,) int64.
 
-    Factors are integers of 27 and 26 bits, so each of their products has 54 bits and is cut once
-    more. What belongs to 2^(n + LEAST) is added up in element n: as floats, which hold the sums of
-    up to 2^25 numbers of 28 bits.
+    What belongs to 2^(n + LEAST) is added up in element n.
     """
-    (m, e), (n, f) = np.frexp(a.reshape(-1)), np.frexp(b.reshape(-1))
+    a, b = a.reshape(-1), b.reshape(-1)
+    starts = range(0, a.size, AT_ONCE)
+    return np.array(sum(_parts(a[n : n + AT_ONCE], b[n : n + AT_ONCE]) for n in starts))
+
+
+def _parts(a: Vector, b: Vector) -> np.ndarray:
+    """The parts of at most `AT_ONCE` products.
+
+    Factors are integers of 27 and 26 bits, so each of their products has 54 bits and is cut once
+    more. Floats add up 2^25 numbers of 28 bits without rounding.
+    """
+    (m, e), (n, f) = np.frexp(a), np.frexp(b)
     powers = e.astype(np.int64) + f - 106 - LEAST
     found = np.zeros(BINS, np.int64)
     with np.errstate(invalid="ignore"):  # NaN gives some number, of which no residual is the sum
-        halves = [divmod((part * 2.0**53).astype(np.int64), 1 << 26) for part in (m, n)]
+        halves = [_cut((part * 2.0**53).astype(np.int64), 26) for part in (m, n)]
     for (x, up), (y, upper) in itertools.product(
         *(zip(half, (26, 0), strict=True) for half in halves)
     ):
-        for piece, higher in zip(divmod(x * y, 1 << 27), (27, 0), strict=True):
+        for piece, higher in zip(_cut(x * y, 27), (27, 0), strict=True):
             sums = np.bincount(powers + (up + upper + higher), piece.astype(float), BINS)
             found += sums.astype(np.int64)
     return found
 
 
+def _cut(numbers: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
+    """Integers in two parts: what is above some bits, and these bits."""
+    return numbers >> bits, numbers & ((1 << bits) - 1)
+
+
 def sum_of_parts(parts: np.ndarray) -> float:
     """The sum of such integers, rounded once."""
-    total = sum(int(parts[n]) << n for n in np.flatnonzero(parts).tolist())
-    return total / (1 << -LEAST)
+    return _whole(parts, 1) / (1 << -LEAST)
 
 
-def preconditioned(problem: Any, r: Vector) -> Vector:
-    """The preconditioned residual: r itself, or its points relaxed colour after colour."""
+def inexact(total: float, words: np.ndarray, parts: np.ndarray) -> bool:
+    """Whether a dot product, or its accumulator before it was rounded, is not the sum of parts."""
+    same = _whole(words[:DIGITS], DIGIT_BITS) << (LOWEST - LEAST) == _whole(parts, 1)
+    return not same or total != sum_of_parts(parts)
+
+
+def _whole(digits: np.ndarray, bits: int) -> int:
+    """The integer with these digits, lowest first, of some bits each."""
+    return sum(int(digits[n]) << (bits * n) for n in np.flatnonzero(digits).tolist())
+
+
+def preconditioned(problem: Any, r: Vector, origin: Sequence[int] = (0, 0, 0)) -> Vector:
+    """The preconditioned residual: r itself, or its points relaxed colour after colour.
+
+    ``origin``: the place of the first point of ``r`` in the problem's box. Beyond ``r`` z stays 0.
+    """
     if problem.preconditioner == "none":
         return r
     z = np.zeros([n + 2 for n in r.shape])
     colours = list(itertools.product((0, 1), repeat=3))
     for colour in colours + colours[-2::-1]:
-        here = tuple(slice(first, None, 2) for first in colour)
+        here = tuple(
+            slice((one + low) % 2, None, 2) for one, low in zip(colour, origin, strict=True)
+        )
         z[1:-1, 1:-1, 1:-1][here] = relaxed(problem.operator, z, r)[here]
     return z[1:-1, 1:-1, 1:-1]
 
