@@ -120,15 +120,15 @@ class Layout:
         except ValueError as error:
             raise InputError("-n", pes, str(error)) from None
         require_parts(pe_grid, len(shape), pes)
-        thinnest = tuple(cells // parts for cells, parts in zip(shape, pe_grid, strict=True))
+        part = tuple(cells // parts for cells, parts in zip(shape, pe_grid, strict=True))
         allowed = f"more blocks than cells ({shown(shape)}) along an axis"
-        require(min(thinnest) >= 1, "--pe-grid", pe_grid, allowed)
+        require(min(part) >= 1, "--pe-grid", pe_grid, allowed)
         if least:
-            fits = all(cells >= n for cells, n in zip(thinnest, least, strict=True))
-            allowed = f"blocks need {shown(least)} cells, one has {shown(thinnest)}"
+            fits = all(cells >= n for cells, n in zip(part, least, strict=True))
+            allowed = f"blocks need {shown(least)} cells, one has {shown(part)}"
             require(fits, "--pe-grid", pe_grid, allowed)
         try:
-            return cls(shape, periodic, pe_grid, least_surface(thinnest, odf, last_axis_cut, least))
+            return cls(shape, periodic, pe_grid, least_surface(part, odf, last_axis_cut, least))
         except ValueError as error:
             raise InputError("--odf", odf, str(error)) from None
 
@@ -183,12 +183,13 @@ class Layout:
 
     def bounds(self, index: Index) -> Bounds:
         """Global cells [low, high) of a block along each axis."""
-        result = []
-        for axis, coordinate in enumerate(index):
-            part, sub = divmod(coordinate, self.sub_grid[axis])
-            low, high = split(0, self.shape[axis], self.pe_grid[axis], part)
-            result.append(split(low, high, self.sub_grid[axis], sub))
-        return tuple(result)
+        return tuple(self.span(axis, coordinate) for axis, coordinate in enumerate(index))
+
+    def span(self, axis: int, coordinate: int) -> tuple[int, int]:
+        """Global cells [low, high) along an axis of the blocks with this coordinate."""
+        part, sub = divmod(coordinate, self.sub_grid[axis])
+        low, high = split(0, self.shape[axis], self.pe_grid[axis], part)
+        return split(low, high, self.sub_grid[axis], sub)
 
     def block_shape(self) -> tuple[int, ...]:
         """Cells of the largest block along each axis."""
@@ -202,12 +203,8 @@ class Layout:
 
     def widths(self, axis: int) -> list[int]:
         """Cells of each block along an axis."""
-        index = [0] * len(self.shape)
-        bounds = []
-        for coordinate in range(self.grid[axis]):
-            index[axis] = coordinate
-            bounds.append(self.bounds(tuple(index))[axis])
-        return [high - low for low, high in bounds]
+        spans = (self.span(axis, coordinate) for coordinate in range(self.grid[axis]))
+        return [high - low for low, high in spans]
 
     def peers(self, index: Index, edges: Iterable[Edge], kind: str = "block") -> dict[Edge, Peer]:
         """The blocks at the offsets ``edges`` from a block; leaves out those outside the grid."""
