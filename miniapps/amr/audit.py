@@ -51,12 +51,13 @@ class Audit(BaseAudit):
 
     def __init__(self, problem: Any, layout: AmrLayout, seed: int, samples: int) -> None:
         super().__init__(problem, layout, seed, samples)
-        self.of = {}
+        self.sample_of = {}
         for kind, family in layout.families().items():
             coarse = kind == BACKGROUND
             of_block = layout.bounds if coarse else layout.fine_bounds
             size = problem.size if coarse else problem.fine_shape
-            self.of[kind] = Sample(self, size, self._drawn(size, list(map(of_block, family))))
+            cells = self._drawn(size, list(map(of_block, family)))
+            self.sample_of[kind] = Sample(self, size, cells)
 
     def _drawn(self, size: tuple[int, ...], blocks: Sequence[Bounds]) -> list[Cell]:
         """Random points of a grid, every other one at an end of a random block along an axis."""
@@ -82,29 +83,29 @@ class Audit(BaseAudit):
 
     def _given(self, block: Any, reach: int) -> Contribution:
         """Its values up to so far from the sample, and its sums there, as rows of `CELL`."""
-        rows, kind = self.of[block.kind].rows, block.kind
+        rows, kind = self.sample_of[block.kind].rows, block.kind
         values, sums = rows(block, block.values, reach), rows(block, block.sums, 0)
         return {f"values of {kind}": Measure(JOIN, values), f"sums of {kind}": Measure(JOIN, sums)}
 
     def _below(self, corner: int) -> Sample:
         """The background points below the sample of a refinement, or beside these."""
-        first, cells = self.problem.corners[corner], self.of[refinement(corner)].cells
+        first, cells = self.problem.corners[corner], self.sample_of[refinement(corner)].cells
         below = np.array(cells) // self.problem.expand + first
         return Sample(self, self.problem.size, list(map(tuple, below.tolist())))
 
     def misstated(self, block: Any, pieces: Sequence[Piece]) -> int:
         """The number of sampled points that have other numbers in the state, or are not there."""
         rows = {name: measure.value for name, measure in self._given(block, 0).items()}
-        return misstated(rows, pieces, block.bounds, self.of[block.kind].size)
+        return misstated(rows, pieces, block.bounds, self.sample_of[block.kind].size)
 
     def validate(self, step: int, count: int, began: Found, ended: Found) -> list[Check]:
         """Compare the sample after a round, and the background's start at the first one."""
-        values = self.of[BACKGROUND].around(began, f"values of {BACKGROUND}", REACH)
+        values = self.sample_of[BACKGROUND].around(began, f"values of {BACKGROUND}", REACH)
         wrong = self._wrong(BACKGROUND, values, began, ended, 1)
         corner = self.problem.corner_at(step)
         if corner is not None:
             kind, before = refinement(corner), began
-            values = self.of[kind].around(began, f"values of {kind}", REACH)
+            values = self.sample_of[kind].around(began, f"values of {kind}", REACH)
             if self.problem.begins_at(step) is not None:
                 values, before = self._interpolated(corner, began), {}
             sweeps = self.problem.sub_iterations
@@ -127,7 +128,7 @@ class Audit(BaseAudit):
 
         boxes = (
             tuple((n - REACH, n + REACH + 1) for n in cell)
-            for cell in self.of[refinement(corner)].cells
+            for cell in self.sample_of[refinement(corner)].cells
         )
         return np.array([plain.bilinear(at, box, self.problem.expand) for box in boxes])
 
@@ -136,7 +137,7 @@ class Audit(BaseAudit):
 
         ``values``: those around the sample before. A sum that nobody contributed before is 0.
         """
-        sample = self.of[kind]
+        sample = self.sample_of[kind]
         scale = 1 if kind == BACKGROUND else self.problem.expand
         cells = np.array(sample.cells)
         active = ((cells >= REACH) & (cells < np.array(sample.size) - REACH)).all(axis=1)
@@ -151,7 +152,7 @@ class Audit(BaseAudit):
 
     def _wrong_starts(self, began: Found) -> int:
         """How many points of the background's sample do not begin as the formula says."""
-        sample = self.of[BACKGROUND]
+        sample = self.sample_of[BACKGROUND]
         values, sums = (
             sample.around(began, f"{name} of {BACKGROUND}", 0).ravel() for name in NAMES
         )

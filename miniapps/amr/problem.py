@@ -194,20 +194,21 @@ class AmrProblem(SizedProblem):
         """The background, and the refinement that exists in the step."""
         return KINDS[self.corner_at(step)]
 
+    def begins_before(self, steps: int) -> list[range]:
+        """By corner, the steps before step ``steps`` in which a refinement begins there."""
+        every = CORNERS * self.period
+        return [range(corner * self.period, steps, every) for corner in range(CORNERS)]
+
     def sweeps_of(self, steps: int) -> list[int]:
         """How often each refinement has been swept after ``steps`` steps."""
-        found = [0] * CORNERS
-        for begin in range(0, steps, self.period):
-            made = min(self.duration, steps - begin)
-            found[begin // self.period % CORNERS] += made * self.sub_iterations
-        return found
+        return [
+            self.sub_iterations * sum(min(self.duration, steps - begin) for begin in begins)
+            for begins in self.begins_before(steps)
+        ]
 
     def lives_of(self, steps: int) -> list[int]:
         """How many refinements there have been at each corner after ``steps`` steps."""
-        found = [0] * CORNERS
-        for begin in range(0, steps, self.period):
-            found[begin // self.period % CORNERS] += 1
-        return found
+        return list(map(len, self.begins_before(steps)))
 
     def overlays(self) -> dict[str, Overlay]:
         """The sums of refinements, at their places on the background."""
@@ -236,15 +237,15 @@ class AmrProblem(SizedProblem):
         if own and pe_grid is not None:
             require_parts(pe_grid, len(self.size), pes)
             pe_grid = None
-        how = self.periodic, pes - own, odf, pe_grid, self.last_axis_cut, self.least_cells
-        base = Layout.create(self.size, *how)
+        base = super().cut(pes - own, odf, pe_grid)
         fine = None
         if self.placement != NO_TALK:
             how = self.periodic, own or pes, odf, None, self.last_axis_cut, self.least_cells
             fine = Layout.create(self.fine_shape, *how)
         layout = AmrLayout(
-            base.shape, base.periodic, base.pe_grid, base.sub_grid, False, fine, self.placement,
-            self.corners, self.fine_shape, self.expand, pes,
+            base.shape, base.periodic, base.pe_grid, base.sub_grid,
+            fine=fine, placement=self.placement, corners=self.corners,
+            fine_shape=self.fine_shape, expand=self.expand, total_pes=pes,
         )  # fmt: skip
         layout.check_labels()
         return layout
