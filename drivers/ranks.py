@@ -196,24 +196,24 @@ class OfPlaces(RankTransport):
         kinds = [kind for kind, _ in runners]
         if len({*kinds}) < len(kinds):
             raise RunError(f"rank {self.rank} has several blocks of one kind: {', '.join(kinds)}")
-        self.of: dict[Place, dict[Edge, Link]] = {}
+        self.links_at: dict[Place, dict[Edge, Link]] = {}
         self.idle_since = 0.0
 
     def meet(self, runner: Runner) -> None:
         """Make the links of a place when its first block is made, and let each block use them."""
-        if runner.place not in self.of:
-            self.of[runner.place] = self.links_of(runner)
-        equip(runner, self.of[runner.place])
+        if runner.place not in self.links_at:
+            self.links_at[runner.place] = self.links_of(runner)
+        equip(runner, self.links_at[runner.place])
 
     def post(self, runner: Runner, request: Post | PostSum) -> None:
         """Send a block's messages."""
-        self.links = self.of[runner.place]
+        self.links = self.links_at[runner.place]
         super().post(runner, request)
 
     def collect(self, runner: Runner, request: Collect | CollectSum) -> Any:
         """The answer to a Collect; None if messages are missing."""
         step, code = runner.inbox.step, phase_code(request.phase, summed=False)
-        links = self.links = self.of[runner.place]
+        links = self.links = self.links_at[runner.place]
         if not all([links[edge].has(step, code) for edge in request.edges if edge in links]):
             return None
         answer = super().collect(runner, request)
@@ -230,17 +230,17 @@ class OfPlaces(RankTransport):
         now = perf_counter()
         self.idle_since = self.idle_since or now
         pause(now - self.idle_since)
-        return any(self.of[place] for place, runner in self.runners.items() if runner.request)
+        return any(self.links_at[place] for place, runner in self.runners.items() if runner.request)
 
     def begin(self) -> None:
         """Begin a round. Raises MessageError if a block has not collected a message."""
-        for links in self.of.values():
+        for links in self.links_at.values():
             self.links = links
             super().begin()
 
     def close_links(self) -> None:
         """End the communication along the links of all places."""
-        for links in self.of.values():
+        for links in self.links_at.values():
             self.links = links
             super().close_links()
 
