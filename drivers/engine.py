@@ -267,12 +267,12 @@ class Round(NamedTuple):
 class Phase(NamedTuple):
     """The rounds from step ``start`` to ``end``; ``may_end``: blocks may end the run earlier.
 
-    ``steps(step, end)`` is the number of steps in the round that begins at ``step``.
+    ``steps(step)`` is the number of steps in the round that begins at ``step``.
     """
 
     start: int
     end: int
-    steps: Callable[[int, int], int]
+    steps: Callable[[int], int]
     may_end: bool = True
     number: int = 0  # of the first round
 
@@ -344,7 +344,7 @@ class Engine:
         """
         number, step = phase.number, phase.start
         while step < phase.end:
-            this = Round(number, step, phase.steps(step, phase.end))
+            this = Round(number, step, phase.steps(step))
             for runner in self.runners.values():
                 begun(runner, this)
             finished = self.round(step, this.steps)
@@ -422,14 +422,9 @@ class Engine:
 
     def batch(self) -> bool:
         """Answer all waiting Batch requests, one call per function; False if there is none."""
-        asked = {
-            runner.stepper: runner
-            for runner in self.runners.values()
-            if isinstance(runner.request, Batch)
-        }
-        batches = [(stepper, runner.request) for stepper, runner in asked.items()]
-        for stepper, answer in answer_batches(batches):
-            asked[stepper].answer(answer)
+        asked = [(r, r.request) for r in self.runners.values() if isinstance(r.request, Batch)]
+        for runner, answer in answer_batches(asked):
+            runner.answer(answer)
         return bool(asked)
 
     def reduce(self) -> bool:
@@ -503,9 +498,8 @@ def run_phases(job: Job, engine: Engine, pe: int, watcher: Watcher) -> tuple[PEL
         engine.transport.barrier()
         log.start()
         engine.forget_audits(start)
-        may_end = start == job.timed
+        may_end, count = start == job.timed, partial(job.count, end=end)
         for segment in agreements.segments(start, end):
-            count = partial(_count, job, end)
             phase = Phase(segment.start, segment.stop, count, may_end, segment.number)
             done = engine.play(phase, begun, ended)
             finished = may_end and engine.is_finished
@@ -549,11 +543,6 @@ def largest_of(
     checkpoints.proceed()
     log.agreeing_s.append(perf_counter() - before)
     return most
-
-
-def _count(job: Job, end: int, step: int, stop: int) -> int:
-    """Number of steps in the round that begins at ``step``; a segment's ``stop`` changes none."""
-    return job.count(step, end)
 
 
 def take_snapshot(job: Job, engine: Engine, log: PELog, segment: Segment) -> None:

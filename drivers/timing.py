@@ -303,15 +303,15 @@ def answers_to(function: Callable[[list[Any]], list[Any]], tasks: list[Any]) -> 
     return answers
 
 
-def answer_batches(batches: list[tuple[Stepper, Batch]]) -> Iterator[tuple[Stepper, Any]]:
-    """Run all batches, one call per function; yields each block's stepper and answer.
+def answer_batches(batches: Sequence[tuple[Any, Batch]]) -> Iterator[tuple[Any, Any]]:
+    """Run all batches, one call per function; yields each runner, or chare, and its answer.
 
     Each block bears a share of the time, by its weight: by marks if all blocks share a queue, else
     by the host's clock, for functions that wait for their answers.
     """
-    functions: dict[Any, list[tuple[Stepper, Batch]]] = {}
-    for stepper, batch in batches:
-        functions.setdefault(batch.function, []).append((stepper, batch))
+    functions: dict[Any, list[tuple[Any, Batch]]] = {}
+    for runner, batch in batches:
+        functions.setdefault(batch.function, []).append((runner, batch))
     for function, asked in functions.items():
         queue, whole = asked[0][0].block.device, sum([batch.weight for _, batch in asked])
         before = perf_counter()
@@ -319,13 +319,13 @@ def answer_batches(batches: list[tuple[Stepper, Batch]]) -> Iterator[tuple[Stepp
         answers = answers_to(function, [batch.task for _, batch in asked])
         end = queue.mark_after(begin) if queue.shares_queue else None
         seconds = perf_counter() - before
-        for (stepper, batch), answer in zip(asked, answers, strict=True):
+        for (runner, batch), answer in zip(asked, answers, strict=True):
             share = batch.weight / whole
             if end is None:
-                stepper.batched_s += share * seconds
+                runner.stepper.batched_s += share * seconds
             else:
-                stepper.compute.append((begin, end, share))
-            yield stepper, answer
+                runner.stepper.compute.append((begin, end, share))
+            yield runner, answer
 
 
 @dataclass

@@ -120,7 +120,7 @@ def test_rounds_of_a_phase(may_end: bool, end: int) -> None:
     """Catches rounds after the end, a block that is not told, and numbers that begin anew."""
     begun, ended, transport = [], [], Told()
     engine = Engine(toys(exchanges), transport=transport)
-    phase = Phase(0, 9, lambda step, _: {0: 1, 1: 1, 2: 1, 3: 3, 6: 3}[step], may_end, number=5)
+    phase = Phase(0, 9, lambda step: {0: 1, 1: 1, 2: 1, 3: 3, 6: 3}[step], may_end, number=5)
     done = engine.play(
         phase, lambda r, this: begun.append((r.place, *this)), lambda r, this: ended.append(this)
     )

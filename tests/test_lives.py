@@ -120,7 +120,7 @@ def played(engine: Engine, steps: int, start: int = 0, count: int = 1) -> list[t
     def note(runner: Runner, this: Any) -> None:
         ended.append((runner.place, this.step))
 
-    made = engine.play(Phase(start, steps, lambda step, end: count), ended=note)
+    made = engine.play(Phase(start, steps, lambda step: count), ended=note)
     assert made == steps
     engine.close(made)
     return sorted(ended, key=lambda one: (one[1], PLACES.index(one[0])))

@@ -52,7 +52,7 @@ def blocks_of(app: str, values: dict[str, Any]) -> tuple[list[Any], Lives | None
 def ran(engine: Engine, steps: int) -> str:
     """The state hash of blocks after some steps, of which a block may make one before others."""
     engine.setup()
-    phase = Phase(0, steps, lambda step, end: engine.first.block.problem.steps_per_round(step))
+    phase = Phase(0, steps, lambda step: engine.first.block.problem.steps_per_round(step))
     done = engine.play(phase, lambda *_: None, lambda *_: None)
     engine.close(done)
     assert all(block.measure() is not None for block in engine.blocks)  # what checks need is there
@@ -142,7 +142,7 @@ def simulated(kind: type[Toy], order: Order, pes: int = 3) -> list[int]:
     return [block.seen for block in engine.blocks]
 
 
-FOUR = Phase(0, 4, lambda step, end: 1)
+FOUR = Phase(0, 4, lambda step: 1)
 
 
 @pytest.mark.parametrize("order", sim.ORDERS)

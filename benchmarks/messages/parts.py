@@ -84,7 +84,7 @@ class Timed:
             ends.append(perf_counter())
 
         self.log.start()
-        phase = Phase(self.done, self.done + ROUNDS, lambda step, end: 1)
+        phase = Phase(self.done, self.done + ROUNDS, lambda step: 1)
         self.done = self.engine.play(phase, lambda runner, this: None, ended)
         return np.diff(ends) - self.log.tables()["blocks"]["compute_s"]
 

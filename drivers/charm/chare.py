@@ -114,7 +114,7 @@ class BlockChare(Chare):
         if self.block is not None:
             self.pe.mail.equip(self.runner)
             if self.job.options.lb_period:
-                self.runner.stepper.launch_alone()
+                self.stepper.launch_alone()
 
     def start(self, segment: Segment, timed: bool, done: Future) -> None:
         """Prepare the rounds of a segment. The work begins in another message.
@@ -189,9 +189,14 @@ class BlockChare(Chare):
         return None if self.retired else self.runner.block
 
     @property
+    def stepper(self) -> Any:
+        """The block's stepper."""
+        return self.runner.stepper
+
+    @property
     def finished(self) -> bool:
         """Whether the block reports that the run is finished."""
-        return self.block is not None and self.runner.stepper.finished
+        return self.block is not None and self.stepper.finished
 
     @property
     def job(self) -> Job[CharmOptions]:
@@ -270,7 +275,8 @@ class BlockChare(Chare):
         while self.block is None and (self.step == SETUP or not exists(problem, kind, self.step)):
             before, self.count = self.step, self.steps_of_round(pe)
             self.step, self.at = before + self.count, self.at + 1
-            if self.is_due(pe, before) or self.step == self.segment.stop:
+            self.due = self.is_due(pe, before)
+            if self.due or self.step == self.segment.stop:
                 self.resume()
                 return False
         if self.block is None:
@@ -289,8 +295,7 @@ class BlockChare(Chare):
     def is_due(self, pe: PE, before: int) -> bool:
         """Whether the load is balanced before the next round, after that at step ``before``."""
         ends = self.step == self.segment.end
-        self.due = self.timed and not ends and pe.job.options.due(before, self.step)
-        return self.due
+        return self.timed and not ends and pe.job.options.due(before, self.step)
 
     def begin(self, pe: PE) -> None:
         """Begin the setup, or the next round."""
@@ -330,7 +335,8 @@ class BlockChare(Chare):
             self.make_no_more()
         if self.for_a_time and not exists(pe.job.problem, self.place[0], self.step):
             self.runner.drop()
-        if self.is_due(pe, before) and self.step < self.segment.stop:
+        self.due = self.is_due(pe, before)
+        if self.due and self.step < self.segment.stop:
             self.balance(pe)
             return
         if self.step < self.segment.stop and not self.for_a_time:

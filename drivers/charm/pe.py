@@ -257,10 +257,8 @@ class PE(Chare):
                 self.thisProxy[charm.myPe()].do_batches(len(self.batches))
                 return
             batches, self.batches = self.batches, []
-            chares = {chare.runner.stepper: chare for chare, _ in batches}
-            work = [(chare.runner.stepper, batch) for chare, batch in batches]
-            for stepper, answer in answer_batches(work):
-                chares[stepper].go_on(answer, at_once=not self.job.options.lb_period)
+            for chare, answer in answer_batches(batches):
+                chare.go_on(answer, at_once=not self.job.options.lb_period)
 
     # Messages from other PEs, if there are several kinds of blocks --------------------------------
 

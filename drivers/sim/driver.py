@@ -130,12 +130,12 @@ class SimEngine(Engine):
 
     def setup(self) -> Self:
         """Run every block's setup; returns the engine, ready for the first step."""
-        self.play(Phase(SETUP, SETUP + 1, lambda step, end: 1))
+        self.play(Phase(SETUP, SETUP + 1, lambda step: 1))
         return self
 
     def round(self, step: int, count: int) -> bool:
         """Advance every block ``count`` steps; True if they report that the run is finished."""
-        self.play(Phase(step, step + count, lambda step, end: count))
+        self.play(Phase(step, step + count, lambda step: count))
         return self.finished[step + count]
 
     def play(self, phase: Phase, begun: OnRound = nothing, ended: OnRound = nothing) -> int:
@@ -175,14 +175,14 @@ class SimEngine(Engine):
         elif place not in self.runners:
             return
         if step < phase.end and not (phase.may_end and self.finished.get(step)):
-            this = Round(number, step, phase.steps(step, phase.end))
+            this = Round(number, step, phase.steps(step))
             self.possible(("begin", step, place), self.begin, place, this)
 
     def next_with_block(self, lives: Lives, place: Place, number: int) -> tuple[int, int]:
         """Number and step of the next round in which there is a block; at the end, of none."""
         phase, step = self.phase, self.made[place]
         while step < phase.end and not exists(lives.problem, place[0], step):
-            number, step = number + 1, step + phase.steps(step, phase.end)
+            number, step = number + 1, step + phase.steps(step)
         self.made[place] = step
         return number, step
 

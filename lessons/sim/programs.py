@@ -50,7 +50,7 @@ def run(work: Work) -> list[Any]:
         block.device = backend.get("cpu")
     engine = simulated(blocks, RandomOrder(count), PES)
     sent = engine.transport.observer = Sent(count)
-    done = engine.play(Phase(0, MOST_STEPS, lambda step, end: 1))
+    done = engine.play(Phase(0, MOST_STEPS, lambda step: 1))
     engine.close(done)
     part = PARTS[work.runtime]
     return [

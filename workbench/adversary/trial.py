@@ -51,8 +51,8 @@ class Subject:
         blocks = self.blocks()
         problem = self.problem or blocks[0].problem
 
-        def steps(step: int, end: int) -> int:
-            return min(problem.steps_per_round(step), end - step)
+        def steps(step: int) -> int:
+            return min(problem.steps_per_round(step), self.steps - step)
 
         try:
             engine = self.engine(blocks, order)
