@@ -6,6 +6,8 @@ with it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from miniapps.drivers.audits import Auditor
 from miniapps.drivers.descriptor import Driver
 from miniapps.drivers.engine import Engine, run_phases, write_state
@@ -28,10 +30,15 @@ PATH = "by reference", "all blocks are in one process"  # how messages that lie 
 
 def run(job: Job, report: Report, watcher: Watcher) -> int:
     """Run a job on this process and report its outcome; returns the exit status."""
+    return run_by(Engine, job, report, watcher)
+
+
+def run_by(make: Callable[..., Engine], job: Job, report: Report, watcher: Watcher) -> int:
+    """Do what `run` does, by the engine that ``make`` returns."""
     job.take_device(0)
     jit_s = job.compile()
     lives = Lives.of(job, job.layout.numbers)
-    engine = Engine(job.lasting_blocks(), job.traced, auditor=Auditor.of(job), lives=lives)
+    engine = make(job.lasting_blocks(), job.traced, auditor=Auditor.of(job), lives=lives)
     log, end = run_phases(job, engine, 0, watcher)
     if job.store is not None:
         write_state(job.store, engine.blocks, False)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -27,23 +28,13 @@ from miniapps.contract import (
     PostSum,
 )
 from miniapps.drivers.audits import Auditor
-from miniapps.drivers.engine import (
-    Engine,
-    OnRound,
-    Phase,
-    Round,
-    Runner,
-    Transport,
-    nothing,
-    run_phases,
-    write_state,
-)
+from miniapps.drivers.engine import Engine, OnRound, Phase, Round, Runner, Transport, nothing
 from miniapps.drivers.job import Job, RunError, Watcher
 from miniapps.drivers.lives import Lives, exists, require_whole
 from miniapps.drivers.orders import Order, Scheduled, order_of
-from miniapps.drivers.outcome import Part, Report, joined
+from miniapps.drivers.outcome import Report
 from miniapps.drivers.schedule import Event, read_schedule
-from miniapps.drivers.serial import PATH, fail  # noqa: F401 - drivers.load needs both
+from miniapps.drivers.serial import fail, run_by  # noqa: F401 - drivers.load needs `fail`
 from miniapps.drivers.sim import SimOptions
 
 NEVER_WAIT = {Post, PostSum, Pause, Begin}  # requests that can be answered at once
@@ -332,13 +323,5 @@ def order_for(options: SimOptions) -> Order:
 
 def run(job: Job[SimOptions], report: Report, watcher: Watcher) -> int:
     """Run a job on this process and report its outcome; returns the exit status."""
-    job.take_device(0)
-    jit_s = job.compile()
-    lives = Lives.of(job, job.layout.numbers)
-    network = Network(job.options.pes)
-    order, auditor = order_for(job.options), Auditor.of(job)
-    engine = SimEngine(job.lasting_blocks(), job.traced, network, order, auditor, lives)
-    log, end = run_phases(job, engine, 0, watcher)
-    if job.store is not None:
-        write_state(job.store, engine.blocks, False)
-    return report(joined(job, [Part.of(job, engine.places.values(), log, jit_s)], end, {}, PATH))
+    network, order = Network(job.options.pes), order_for(job.options)
+    return run_by(partial(SimEngine, transport=network, order=order), job, report, watcher)
