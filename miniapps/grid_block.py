@@ -14,14 +14,13 @@ from miniapps.contract import Batch, Checkpoint, Edge, Index, Measure, Piece, Sa
 from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
 from miniapps.grid import initial_field, projections, slabs
-from miniapps.kernel_user import KernelUser
-from miniapps.kernels.halo import beside
+from miniapps.halo_user import HaloUser
 from miniapps.kernels.halo.interface import Region, box
 from miniapps.kernels.jacobi2d.interface import Jacobi2dKernels
 from miniapps.kernels.stencil3d.interface import Stencil3dKernels
 
 
-class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
+class GridBlock(HaloUser[Jacobi2dKernels | Stencil3dKernels]):
     """One box of the grid with its ghosts. The app's block adds `step`.
 
     The block has two arrays of its cells and ghosts. A side with a neighbour has as many ghost
@@ -37,8 +36,8 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
         self.problem, self.index, self.device = problem, index, device
         self.bounds = layout.bounds(index)
         self.neighbors = layout.neighbors(index, diagonals=problem.time_tile > 1)
-        self.time = 0
-        # Whether it is alone on its PE, and messages take time: some are to blocks of other PEs.
+        self.time, self.depth = 0, problem.time_tile
+        # Whether its PE has no other block to run while messages travel, and some do travel.
         here = layout.home(self.kind, index)
         away = any(layout.home(*peer.place) != here for peer in self.neighbors.values())
         self.alone = layout.odf == 1 and away
@@ -51,7 +50,7 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
             self.grow[2 * axis + (side > 0)] = int(edge in self.neighbors)
         field, self.own = self._filled()
         self.old, self.new = device.to_device(field), device.to_device(copied(field))
-        self.halo = self._halo()
+        self.halo = self.halo_along(self.edges)
 
     def __getstate__(self) -> dict[str, Any]:
         """What migrates."""
@@ -60,13 +59,7 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the block after a migration."""
         super().__setstate__(state)
-        self.halo = self._halo()
-
-    def _halo(self) -> Any:
-        """The kernels that pack faces and unpack ghosts, for this block's regions."""
-        sides = {edge: (self._beside(edge, True), self._beside(edge, False)) for edge in self.edges}
-        inside, outside = ({edge: both[n] for edge, both in sides.items()} for n in (0, 1))
-        return kernels.load("halo", self.device.name).Halo(self.device, inside, outside)
+        self.halo = self.halo_along(self.edges)
 
     @property
     def edges(self) -> tuple[Edge, ...]:
@@ -111,11 +104,6 @@ class GridBlock(KernelUser[Jacobi2dKernels | Stencil3dKernels]):
     def fill_ghosts(self, came: Mapping[Edge, Any]) -> None:
         """Copy the received messages into the ghosts."""
         self.halo.unpack(self.old, came)
-
-    def _beside(self, edge: Edge, inside: bool) -> Region:
-        """Own cells next to the face at ``edge``, or the ghosts beyond it."""
-        depth = self.problem.time_tile
-        return beside(self.own, edge, depth, 0 if inside else depth)
 
     def interior(self) -> Region:
         """Own cells that can be swept before any halo has arrived."""

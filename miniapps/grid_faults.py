@@ -78,11 +78,11 @@ def halo_before_the_sweep(right: Any, self: Any) -> Any:
     return self.halo.pack(self.new)
 
 
-@in_place_of(f"{BLOCK}._beside")
-def halo_off_by_one(right: Any, self: Any, edge: Edge, inside: bool) -> Any:
+@in_place_of(f"{BLOCK}.beside")
+def halo_off_by_one(right: Any, self: Any, edge: Edge, beyond: int) -> Any:
     """Faces are taken one cell too far inside."""
-    region = list(right(self, edge, inside))
-    for axis, side in enumerate(edge if inside else ()):
+    region = list(right(self, edge, beyond))
+    for axis, side in enumerate(() if beyond else edge):
         region[2 * axis] -= side
         region[2 * axis + 1] -= side
     return tuple(region)

@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
 from miniapps import kernels
-from miniapps.contract import Batch, Exchange
+from miniapps.contract import Batch, Edge, Exchange
 from miniapps.devices.backend import Array
 from miniapps.kernel_user import Kernels, KernelUser
+from miniapps.kernels.halo import beside
+from miniapps.kernels.halo.interface import Region
 
 
 class HaloUser(KernelUser[Kernels]):
-    """A block with the kernels of its halo."""
+    """A block with the kernels of its halo.
 
+    ``own``: the region of its cells in its arrays; ``depth``: layers of ghosts beyond a face.
+    """
+
+    own: Region
+    depth: int
     halo: Any
+
+    def beside(self, edge: Edge, beyond: int) -> Region:
+        """Its own cells at the face or corner ``edge``; or the ghosts, ``beyond`` them."""
+        return beside(self.own, edge, self.depth, beyond)
+
+    def halo_along(self, edges: Iterable[Edge]) -> Any:
+        """The kernels that pack its cells at these edges, and unpack the ghosts there."""
+        return self.copier(
+            *({edge: self.beside(edge, beyond) for edge in edges} for beyond in (0, self.depth))
+        )
+
+    def copier(self, inside: Mapping[Edge, Region], outside: Mapping[Edge, Region]) -> Any:
+        """The kernels that copy some regions of an array to messages, and messages to others."""
+        return kernels.load("halo", self.device.name).Halo(self.device, inside, outside)
 
     def exchange(self, phase: str, field: Array) -> Generator[Any, Any, None]:
         """Fill the ghosts of a field with the neighbours' cells."""
-        came = yield from Exchange(phase, (yield from self.packed(self.halo, field)))
+        came = yield from Exchange(phase, (yield from self.pack(self.halo, field)))
         yield from self.unpack(self.halo, field, came)
 
-    def packed(self, halo: Any, field: Array) -> Generator[Any, Any, Any]:
+    def pack(self, halo: Any, field: Array) -> Generator[Any, Any, Any]:
         """Return messages with a field's cells."""
         if self.together:
             every: Any = kernels.load("halo", self.device.name)

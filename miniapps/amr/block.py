@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from miniapps import kernels
 from miniapps.amr import plain
 from miniapps.amr.layout import BACKGROUND, CORNERS, FACES, AmrLayout, refinement
 from miniapps.amr.problem import HASH, POINTS, ROW, WRONG, AmrProblem
@@ -36,7 +35,6 @@ from miniapps.grid import noise, slabs
 from miniapps.halo_user import HaloUser
 from miniapps.kernels.amr import REACH
 from miniapps.kernels.amr.interface import AmrKernels
-from miniapps.kernels.halo import beside
 from miniapps.kernels.halo.interface import Region, box
 from miniapps.kernels.state_hash import hash_cells
 from miniapps.problem import steps_of
@@ -53,6 +51,7 @@ class Patch(HaloUser[AmrKernels]):
     """
 
     arrays, rebuilt = ("values", "sums"), ("new", "halo", "births")
+    depth = REACH
     kind: str
     neighbors: dict[Edge, Peer]
     time: int  # steps of the run that have been made
@@ -98,20 +97,14 @@ class Patch(HaloUser[AmrKernels]):
     @cached_property
     def halo(self) -> Any:
         """The kernels that pack faces and unpack ghosts."""
-        return self.copier(
-            *({edge: self.beside(edge, n) for edge in self.faces} for n in (0, REACH))
-        )
-
-    def copier(self, inside: Mapping[Edge, Region], outside: Mapping[Edge, Region]) -> Any:
-        """The kernels that copy some regions of an array to messages, and messages to others."""
-        return kernels.load("halo", self.device.name).Halo(self.device, inside, outside)
+        return self.halo_along(self.faces)
 
     def beside(self, edge: Edge, beyond: int) -> Region:
         """Its own points beside the face at ``edge``; or the ghosts, ``beyond`` them.
 
         Along the face only those that the stencil uses.
         """
-        x0, x1, y0, y1 = beside(self.own, edge, REACH, beyond)
+        x0, x1, y0, y1 = super().beside(edge, beyond)
         first, end, left, right = self.region(self.active())
         return (x0, x1, left, max(left, right)) if edge[0] else (first, max(first, end), y0, y1)
 
@@ -238,7 +231,7 @@ class Background(Patch):
         """Give a refinement that begins its values, sweep once, and hear from one that ends."""
         born, ended = self.problem.begins_at(self.time), self.problem.ends_after(self.time)
         if born is not None:
-            yield Post("birth", (yield from self.packed(self.births[born], self.values)))
+            yield Post("birth", (yield from self.pack(self.births[born], self.values)))
         yield from self.sweep("halo")
         if ended is not None:
             came = yield Collect("end", tuple(self.reporting[ended]))

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from miniapps import kernels
 from miniapps.arrays import arrived, copied, ghosted
 from miniapps.cg import plain
 from miniapps.cg.problem import EPS, CgProblem
@@ -16,7 +15,6 @@ from miniapps.contract import (
     EXACT,
     AllReduce,
     Checkpoint,
-    Edge,
     Index,
     Measure,
     Pause,
@@ -29,7 +27,6 @@ from miniapps.grid import noise, slabs
 from miniapps.halo_user import HaloUser
 from miniapps.kernels.cg.interface import CgKernels
 from miniapps.kernels.exact_sum import WORDS
-from miniapps.kernels.halo import beside
 from miniapps.kernels.halo.interface import Region, box
 
 Requests = Generator[Any, Any, Any]
@@ -46,6 +43,7 @@ class CgBlock(HaloUser[CgKernels]):
 
     kind = "block"
     rebuilt = ("halo",)
+    depth = 1
     # What a checkpoint has beside the solution: vectors, and numbers that all blocks have.
     saved_vectors: ClassVar[str] = "rp"
     saved_numbers: ClassVar[tuple[str, ...]] = (
@@ -66,7 +64,7 @@ class CgBlock(HaloUser[CgKernels]):
         self.dots: dict[str, tuple[np.ndarray, float]] = {}
         self.own = self._empty()[1]
         self.vectors = {name: device.to_device(self._empty()[0]) for name in self._names()}
-        self.halo = self._halo()
+        self.halo = self.halo_along(self.neighbors)
 
     def __getstate__(self) -> dict[str, Any]:
         """What migrates."""
@@ -78,7 +76,7 @@ class CgBlock(HaloUser[CgKernels]):
         super().__setstate__(state)
         vectors = self.vectors.items()
         self.vectors = {name: arrived(self.device, array, copied) for name, array in vectors}
-        self.halo = self._halo()
+        self.halo = self.halo_along(self.neighbors)
 
     def _names(self) -> str:
         """The vectors that it keeps."""
@@ -94,15 +92,6 @@ class CgBlock(HaloUser[CgKernels]):
         vector, own = self._empty()
         vector[box(with_ghosts(own))] = values
         return self.device.to_device(vector)
-
-    def _halo(self) -> Any:
-        """The kernels that pack faces and unpack ghosts, for this block's regions."""
-        inside, outside = ({edge: self.beside(edge, n) for edge in self.neighbors} for n in (0, 1))
-        return kernels.load("halo", self.device.name).Halo(self.device, inside, outside)
-
-    def beside(self, edge: Edge, beyond: int) -> Region:
-        """Its own points beside the face at ``edge``; or the ghosts, one layer ``beyond`` them."""
-        return beside(self.own, edge, 1, beyond)
 
     @property
     def z(self) -> Array:

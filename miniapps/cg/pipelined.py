@@ -51,7 +51,7 @@ class PipelinedBlock(CgBlock):
         residual that has only rounding errors is not followed further, as ``w`` is A r no longer.
         """
         w = self.vectors["w"]
-        yield Post("halo", (yield from self.packed(self.halo, w)))
+        yield Post("halo", (yield from self.pack(self.halo, w)))
         words = yield from self.on_host(products)
         total = AllReduce(words, EXACT)
         yield Begin(total)
