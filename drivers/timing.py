@@ -28,12 +28,12 @@ from miniapps.contract import (
     AllReduce,
     Batch,
     Begin,
-    Life,
     MessageError,
     Pause,
     Place,
     Post,
     PostSum,
+    Requests,
 )
 from miniapps.devices.backend import Clock
 from miniapps.drivers import machine
@@ -161,7 +161,7 @@ class Stepper:
         self.answered_here: set[type] = set() if self.lag else {Pause, Batch}
         if traced:
             self.launch_alone()
-        self.generator: Life | None = None
+        self.generator: Requests | None = None
         self.witness: Witness | None = None  # of the messages in an audited round
         self.begun: AllReduce | None = None  # by a Begin
         self.step = SETUP  # the first of the round
@@ -186,25 +186,25 @@ class Stepper:
         ``saved``: what the block takes up instead.
         """
         setup = getattr(self.block, "setup", lambda: None)
-        life = self._called(setup if saved is None else partial(self.block.resume, saved))
-        return None if life is None else self._begin(life)
+        generator = self._called(setup if saved is None else partial(self.block.resume, saved))
+        return None if generator is None else self._begin(generator)
 
     def start(self, count: int) -> Any:
         """Begin a round of ``count`` steps; returns the block's first request."""
-        life = self._called(partial(self.block.step, count))
-        if not isinstance(life, GeneratorType):
+        generator = self._called(partial(self.block.step, count))
+        if not isinstance(generator, GeneratorType):
             raise self._placed(TypeError("step is no generator function: it has no yield"))
-        return self._begin(life)
+        return self._begin(generator)
 
-    def _called(self, method: Callable[[], Life | None]) -> Life | None:
+    def _called(self, method: Callable[[], Requests | None]) -> Requests | None:
         """The generator of a method, or None if it is a plain one, which has done its work."""
         try:
             return method()
         except BaseException as raised:
             raise self._placed(raised)  # noqa: B904 - as in `resume`
 
-    def _begin(self, life: Life) -> Any:
-        self.generator = life
+    def _begin(self, generator: Requests) -> Any:
+        self.generator = generator
         self._forget()
         if self.lag:
             self.begun_s = perf_counter()

@@ -23,9 +23,8 @@ from miniapps.devices.messages import DeviceMessage, DeviceMessages, Envelope
 Edge = tuple[int, ...]
 Index = tuple[int, ...]
 Place = tuple[str, Index]  # kind and index: which block
-Life = Generator[
-    Any, Any, Any
-]  # yields requests, receives answers, returns whether the run is finished
+# Of a block: yields requests, receives answers; that of a step returns whether the run is finished.
+Requests = Generator[Any, Any, Any]
 SETUP = -1  # the step number of messages that blocks exchange in their `setup`
 
 REDUCTIONS = {"sum": np.add, "min": np.minimum, "max": np.maximum}
@@ -254,7 +253,7 @@ class Block(Protocol):
     def neighbors(self) -> Mapping[Edge, Peer]:
         """The block at the other end of each of its edges."""
 
-    def step(self, count: int) -> Life:
+    def step(self, count: int) -> Requests:
         """Advance ``count`` time steps; returns True where the whole problem is finished.
 
         `BaseProblem.steps_per_round` says how many steps a block may be asked to take at once.
@@ -270,7 +269,7 @@ class Block(Protocol):
 class BlockWithSetup(Block, Protocol):
     """A block that does something before its first step."""
 
-    def setup(self) -> Life | None:
+    def setup(self) -> Requests | None:
         """Prepare the first step; may yield requests as `step` does. It is not timed."""
 
 
@@ -280,7 +279,7 @@ class BlockWithCheckpoint(Block, Protocol):
     def checkpoint(self) -> Checkpoint:
         """What a checkpoint needs beside `state`; called between rounds."""
 
-    def resume(self, saved: Saved) -> Life | None:
+    def resume(self, saved: Saved) -> Requests | None:
         """Take up the state of a checkpoint; called for every block, instead of its `setup`."""
 
 

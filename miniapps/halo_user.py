@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from miniapps import kernels
-from miniapps.contract import Batch, Edge, Exchange
+from miniapps.contract import Batch, Edge, Exchange, Requests
 from miniapps.devices.backend import Array
 from miniapps.kernel_user import Kernels, KernelUser
 from miniapps.kernels.halo import beside
@@ -37,19 +37,19 @@ class HaloUser(KernelUser[Kernels]):
         """The kernels that copy some regions of an array to messages, and messages to others."""
         return kernels.load("halo", self.device.name).Halo(self.device, inside, outside)
 
-    def exchange(self, phase: str, field: Array) -> Generator[Any, Any, None]:
+    def exchange(self, phase: str, field: Array) -> Requests:
         """Fill the ghosts of a field with the neighbours' cells."""
         came = yield from Exchange(phase, (yield from self.pack(self.halo, field)))
         yield from self.unpack(self.halo, field, came)
 
-    def pack(self, halo: Any, field: Array) -> Generator[Any, Any, Any]:
+    def pack(self, halo: Any, field: Array) -> Requests:
         """Return messages with a field's cells."""
         if self.together:
             every: Any = kernels.load("halo", self.device.name)
             return (yield Batch(every.pack_all, (halo, field)))
         return halo.pack(field)
 
-    def unpack(self, halo: Any, field: Array, came: Mapping[Any, Any]) -> Generator[Any, Any, None]:
+    def unpack(self, halo: Any, field: Array, came: Mapping[Any, Any]) -> Requests:
         """Copy what has come to a field."""
         if self.together:
             every: Any = kernels.load("halo", self.device.name)

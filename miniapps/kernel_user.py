@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from miniapps import kernels
 from miniapps.arrays import arrived
-from miniapps.contract import Batch
+from miniapps.contract import Batch, Requests
 from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
 
@@ -50,7 +50,7 @@ class KernelUser(Generic[Kernels]):
         """Share a queue with the other blocks of the process, if there are any."""
         return layout.is_shared and self.device.share_queue()
 
-    def at_once(self, kernel: Callable[..., None], *task: Any) -> Generator[Any, Any, Any]:
+    def at_once(self, kernel: Callable[..., None], *task: Any) -> Requests:
         """Call a kernel function, or for all blocks at once the one with ``_all`` in its name.
 
         Returns the answer to the block.

@@ -7,7 +7,7 @@ step, to the block of the background under its first point, which adds it up.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +27,7 @@ from miniapps.contract import (
     Peer,
     Piece,
     Post,
+    Requests,
     Saved,
 )
 from miniapps.decomposition import Bounds
@@ -38,8 +39,6 @@ from miniapps.kernels.amr.interface import AmrKernels
 from miniapps.kernels.halo.interface import Region, box
 from miniapps.kernels.state_hash import hash_cells
 from miniapps.problem import steps_of
-
-Requests = Generator[Any, Any, Any]
 
 
 class Patch(HaloUser[AmrKernels]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from miniapps.contract import (
     Measure,
     Pause,
     Piece,
+    Requests,
     Saved,
 )
 from miniapps.decomposition import Bounds, Layout
@@ -29,7 +30,6 @@ from miniapps.kernels.cg.interface import CgKernels
 from miniapps.kernels.exact_sum import WORDS
 from miniapps.kernels.halo.interface import Region, box
 
-Requests = Generator[Any, Any, Any]
 COLOURS = (*range(8), *range(6, -1, -1))  # forward and back; the last one would not change
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from miniapps.cg import plain
-from miniapps.cg.block import CgBlock, Requests
-from miniapps.contract import EXACT, AllReduce, Begin, Collect, Post
+from miniapps.cg.block import CgBlock
+from miniapps.contract import EXACT, AllReduce, Begin, Collect, Post, Requests
 
 
 class PipelinedBlock(CgBlock):
