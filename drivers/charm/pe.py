@@ -104,14 +104,12 @@ class PE(Chare):
     def offer_gpu(self) -> Offer | None:
         """The memory on this PE's GPU that others may try to open."""
         with self.guard():
-            offer = offered(self.backend)
-        return offer
+            return offered(self.backend)
 
     def try_offers(self, offers: list[Offer | None]) -> set[int]:
         """Try to open memory of PEs on this GPU; returns of which ones. ``offers``: of all PEs."""
         with self.guard():
-            found = opened(charm.myPe(), offers, self.backend)
-        return found
+            return opened(charm.myPe(), offers, self.backend)
 
     def share_gpu(self, answers: list[set[int]]) -> None:
         """Lend messages to the PEs on this GPU from now on; ``answers``: of all PEs."""
@@ -327,7 +325,7 @@ class PE(Chare):
         """Take what is to be written; returns whether blocks report that the run is finished."""
         with self.guard():
             self.checkpoint.take(self.blocks(), behind)
-        return any(chare.finished for chare in self.chares())
+            return any(chare.finished for chare in self.chares())
 
     def do_for_checkpoint(self, task: str, given: tuple[Any, ...]) -> None:
         """Begin a task for a checkpoint."""
@@ -337,8 +335,7 @@ class PE(Chare):
     def ready_for_checkpoint(self, wait: bool) -> bool:
         """Whether such a task is done; ``wait``: until it is."""
         with self.guard():
-            ready = self.checkpoint.ready(wait)
-        return ready
+            return self.checkpoint.ready(wait)
 
     def share(self) -> Share:
         """What this PE will write."""
@@ -347,8 +344,7 @@ class PE(Chare):
     def words(self) -> np.ndarray:
         """The share of this PE's blocks in the state hash."""
         with self.guard():
-            words = words_of_state(self.blocks())
-        return words
+            return words_of_state(self.blocks())
 
     def go_on(self, end_s: float, checkpoint: bool) -> None:
         """Let the clock continue where the last PE was `rested`, after a checkpoint or snapshot."""
@@ -379,13 +375,12 @@ class PE(Chare):
             runners = [chare.runner for chare in self.chares()]
             part = Part.of(self.job, runners, self.log, self.jit_s)
             require_countable(f"what PE {charm.myPe()} measured", pickled_bytes(part))
-        return part
+            return part
 
     def store(self, store: Store, made: bool) -> bool:
         """Write the blocks of this PE, which may have none; returns whether the store exists."""
         with self.guard():
-            made = write_state(store, self.blocks(), made)
-        return made
+            return write_state(store, self.blocks(), made)
 
 
 def fail(status: int) -> None:
