@@ -19,28 +19,25 @@ class StencilBlock(GridBlock):
     def __init__(
         self, problem: StencilProblem, layout: Layout, index: Index, device: Device
     ) -> None:
-        self.has_equal_load = problem.imbalance == "none"
+        self.has_equal_load = problem.imbalance == "none"  # the base class asks for it
         super().__init__(problem, layout, index, device)
         self.part, self.parts = layout.pe(index), layout.pes
 
     def step(self, count: int) -> Generator[Any, Any, bool]:
         """Advance ``count`` sweeps with one halo exchange, then add the synthetic load."""
         yield Post("halo", self.faces())
-        interior = self.marked(self.sweep_interior, count)  # overlaps with the messages
-        came = yield Collect("halo", self.edges)
-        if interior is None:
-            yield from self.advance(came, count)
+        if self.has_equal_load:
+            self.sweep_interior(count)  # overlaps with the messages
+            yield from self.advance((yield Collect("halo", self.edges)), count)
             return False
-        self.fill_ghosts(came)
+        interior = self.marked(self.sweep_interior, count)
+        self.fill_ghosts((yield Collect("halo", self.edges)))
         rest = self.marked(self.sweep_rest, count)
         self.bear_load(self.device.seconds(*interior) + self.device.seconds(*rest))
         return False
 
-    def marked(self, sweep: Callable[[int], None], count: int) -> Any:
-        """Run a sweep; returns device marks of its begin and end, None if no load needs them."""
-        if self.has_equal_load:
-            sweep(count)
-            return None
+    def marked(self, sweep: Callable[[int], None], count: int) -> tuple[Any, Any]:
+        """Run a sweep; returns device marks of its begin and end."""
         begin = self.device.mark()
         sweep(count)
         return begin, self.device.mark()
