@@ -175,7 +175,7 @@ class Runner:
             self._audited(witness.audited.step + witness.audited.count, perf_counter() - begun)
 
     def forget_audits(self, step: int) -> None:
-        """Let the audit of the round before ``step`` count for no round: the clock did not run."""
+        """Forget the seconds that audits took between the last round and ``step``: no clock ran."""
         self.audit_s.pop(step, None)
 
     def _audited(self, step: int, seconds: float) -> None:

@@ -310,7 +310,7 @@ class Pools:
             self.pool = None
 
     def share(self, group: Any) -> None:
-        """Do all this in each process of a group, such as an MPI communicator."""
+        """Create the pool and open those of others, in each process of an MPI communicator."""
         self.open(group.allgather(self.offer()))
         group.Barrier()
         self.begin(group.size)

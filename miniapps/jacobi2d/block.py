@@ -32,7 +32,8 @@ class JacobiBlock(GridBlock):
     def measure(self) -> dict[str, Measure]:
         """Those of every grid; if the last sweep was tested, its largest change and the result.
 
-        NumPy finds the change from the fields before and after, not from what blocks have reduced.
+        NumPy finds the change from the fields after the last sweep (``old``) and before it
+        (``new``), not from what blocks have reduced.
         """
         if not self.problem.is_tested(self.time):
             return super().measure()
