@@ -92,34 +92,24 @@ class Store(Protocol):
 
 @dataclass(frozen=True)
 class Job(Generic[Own]):
-    """A run: the problem, its decomposition and the number of steps.
-
-    ``warmup`` steps are not timed; the ``steps`` after them are. Both advance the physics.
-    ``options`` are the driver's own. If ``traced``, the run records the slices of work of each
-    block between two requests. The processes of a host share its first ``gpus_per_host`` GPUs, or
-    all of them. ``audit`` says how the run is audited; None: not at all. ``resumed``: the
-    checkpoint from which the run continues; it makes the steps that are left.
-    ``checkpoint_writer`` writes checkpoints, also ``checkpoint_every_s`` after the last one; if
-    ``checkpoint_async``, while steps go on. The run stops when its processes are ``time_limit_s``
-    old. 0: never.
-    """
+    """A run: the problem, its decomposition and the number of steps."""
 
     app: str
     problem: Any
     layout: Layout
-    steps: int
-    warmup: int = 0
+    steps: int  # that are timed
+    warmup: int = 0  # steps before those; both advance the physics
     device: str = "cpu"
     store: Store | None = None
-    traced: bool = False
-    gpus_per_host: int | None = None
-    options: Own = cast(Any, Options())
-    audit: AuditPlan | None = None
-    resumed: SavedState | None = None
+    traced: bool = False  # record the slices of work of each block between two requests
+    gpus_per_host: int | None = None  # the first ones, which its processes share; None: all
+    options: Own = cast(Any, Options())  # the driver's own
+    audit: AuditPlan | None = None  # None: no audit
+    resumed: SavedState | None = None  # the checkpoint from which the run continues
     checkpoint_writer: CheckpointWriter | None = None
-    checkpoint_every_s: float = 0.0
-    time_limit_s: float = 0.0
-    checkpoint_async: bool = False
+    checkpoint_every_s: float = 0.0  # after the last checkpoint another one; 0: never
+    time_limit_s: float = 0.0  # the age of its processes at which the run stops; 0: never
+    checkpoint_async: bool = False  # write checkpoints while steps go on
 
     def take_device(self, local_rank: int, one_queue: bool = False) -> Backend:
         """Open the device of this process, which has number ``local_rank`` on its host.

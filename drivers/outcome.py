@@ -28,58 +28,42 @@ from miniapps.plain_hash import differences
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a run.
-
-    ``rounds``: the timed rounds, (first step, number of steps); ``wall_s`` (rounds,): as `timing`
-    defines it; ``compute_s`` (PEs, rounds): inside blocks; ``blocks``: a row per block and round,
-    as `timing.ROW`; ``slices``, ``sent`` and ``sizes`` (where traced) as `timing.SLICE`,
-    `timing.SENT` and `timing.SIZE`; ``syncs`` as `timing.SYNC`, and ``loads`` that a load balancer
-    of the runtime saw as `timing.LOAD`; ``measures`` and ``words`` (the state hash) are joined over
-    all blocks; ``first_step_at``: seconds since the epoch; ``passed_s``: the timed part by two
-    other clocks, on the PE where it was longest, snapshots excluded; ``snapshots_s``,
-    ``checkpoints_s`` and ``audits_s``: what these took, not part of ``wall_s``;
-    ``checkpoints_written_s``, ``checkpoints_waited_s``: the slowest PE wrote checkpoints, perhaps
-    while steps went on, and waited for earlier ones; ``agreements_s``: PEs agreed whether to write
-    one, each time on the PE that came last, as others waited for it; ``disturbance``: the largest
-    of any PE in the timed steps; ``peak_rss_bytes``: largest resident memory of a PE;
-    ``balancing``: one per load-balancing step, as returned by `timing.balancing_summary`;
-    ``transport``: the path of messages between GPUs, or of those that could not take the usual one,
-    the reason for it, and the bytes copied to and from hosts; ``gpu``: the GPU of the reporting PE;
-    ``audit``: how the run was audited; ``audits``: the audited rounds, with the contributions of
-    all blocks; ``stopped``: what has ended the run before its last step.
-    """
+    """The result of a run."""
 
     pes: int
-    rounds: list[tuple[int, int]]
-    wall_s: np.ndarray
-    compute_s: np.ndarray
-    blocks: np.ndarray
-    slices: np.ndarray
-    sent: np.ndarray
-    sizes: np.ndarray
-    syncs: np.ndarray
-    loads: np.ndarray
-    measures: dict[str, Measure]
-    words: np.ndarray
+    rounds: list[tuple[int, int]]  # those that are timed: first step, number of steps
+    wall_s: np.ndarray  # (rounds,), as `timing` defines it
+    compute_s: np.ndarray  # (PEs, rounds), inside blocks
+    blocks: np.ndarray  # a `timing.ROW` per block and round
+    slices: np.ndarray  # of `timing.SLICE`; these three only where traced
+    sent: np.ndarray  # of `timing.SENT`
+    sizes: np.ndarray  # of `timing.SIZE`
+    syncs: np.ndarray  # of `timing.SYNC`
+    loads: np.ndarray  # of `timing.LOAD`: what a load balancer of the runtime saw
+    measures: dict[str, Measure]  # joined over all blocks
+    words: np.ndarray  # the state hash, joined over all blocks
     jit_s: float
-    first_step_at: float
+    first_step_at: float  # seconds since the epoch
+    # The timed part by two other clocks, without snapshots, on the PE where it was longest.
     passed_s: tuple[float, float]
-    snapshots_s: float
+    snapshots_s: float  # not part of `wall_s`, as checkpoints_s and audits_s are not
     checkpoints_s: float
-    checkpoints_written_s: float
-    checkpoints_waited_s: float
-    agreements_s: float
+    checkpoints_written_s: float  # by the slowest PE, perhaps while steps went on
+    checkpoints_waited_s: float  # for earlier ones, by the slowest PE
+    agreements_s: float  # on whether to write one: of the PE that came last, as others waited
     audits_s: float
-    disturbance: Disturbance
-    peak_rss_bytes: int
+    disturbance: Disturbance  # the largest of any PE in the timed steps
+    peak_rss_bytes: int  # largest resident memory of a PE
     steps_done: int
-    stopped: Wish
-    balancing: list[dict[str, Any]]
+    stopped: Wish  # what has ended the run before its last step
+    balancing: list[dict[str, Any]]  # one per load-balancing step: `timing.balancing_summary`
     versions: dict[str, str]
+    # The path of messages between GPUs, or of those that could not take the usual one, the reason
+    # for it, and the bytes copied to and from hosts.
     transport: dict[str, Any] | None
-    gpu: str | None
+    gpu: str | None  # of the reporting PE
     audit: AuditPlan | None
-    audits: list[AuditedRound]
+    audits: list[AuditedRound]  # with the contributions of all blocks
 
 
 Report = Callable[[Outcome], int]  # returns the exit status
