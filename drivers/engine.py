@@ -78,11 +78,11 @@ class Transport:
     """
 
     def __init__(self) -> None:
-        self.runners: dict[Place, Runner] = {}
+        self.places: dict[Place, Runner] = {}
 
     def connect(self, runners: dict[Place, Runner]) -> None:
         """Store the runners of this process's places, some of which may have no block yet."""
-        self.runners = runners
+        self.places = runners
 
     def meet(self, runner: Runner) -> None:
         """Get to know a block that exists for a time and has just been made."""
@@ -96,7 +96,7 @@ class Transport:
     def deliver(self, runner: Runner, peer: Any, request: Post | PostSum, message: Any) -> None:
         """Put one message into the inbox of a block of this process."""
         kind, index, edge = peer
-        inbox, step = self.runners[kind, index].inbox, runner.inbox.step
+        inbox, step = self.places[kind, index].inbox, runner.inbox.step
         if type(request) is PostSum:
             inbox.add(step, request.phase, (edge,), message)
         else:

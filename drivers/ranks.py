@@ -230,7 +230,7 @@ class OfPlaces(RankTransport):
         now = perf_counter()
         self.idle_since = self.idle_since or now
         pause(now - self.idle_since)
-        return any(self.links_at[place] for place, runner in self.runners.items() if runner.request)
+        return any(self.links_at[place] for place, runner in self.places.items() if runner.request)
 
     def begin(self) -> None:
         """Begin a round. Raises MessageError if a block has not collected a message."""

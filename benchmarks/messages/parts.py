@@ -54,7 +54,7 @@ class Looped(Ranks):
 
     def connect(self, runners: dict[Place, Runner]) -> None:
         """Post the receives of the links."""
-        self.runners = runners
+        self.places = runners
         (runner,) = runners.values()
         for edge, peer in runner.block.neighbors.items():
             if edge[0]:

@@ -79,7 +79,7 @@ class Network(Transport):
     def arrive(self, event: Event, sender: Place, message: Any) -> None:
         """Put a message into its receiver's inbox."""
         what, step, phase, place, edge, *_ = event
-        inbox = self.runners[place].inbox
+        inbox = self.places[place].inbox
         if what == "sum":
             inbox.add(step, phase, (edge,), message)
         else:
