@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -95,12 +96,12 @@ def _execute(job: Job[CharmOptions], watcher: Watcher, earlier: list[Any]) -> Ou
     agreements = Agreements(job, watcher.signalled)
     team = CharmTeam(pes, layout.pes)
     checkpoints = Checkpoints(team)
-    run = agreements, checkpoints, team, arrays
-    done = _make(*run, *warmup, False)
+    make = partial(_make, agreements, checkpoints, team, arrays)
+    done = make(*warmup, timed=False)
     charm.thisProxy.LBTurnInstrumentOn(awaitable=True).get()
     pes.start_log(awaitable=True).get()
     if not agreements.stopped:
-        done = _make(*run, *timed, True)
+        done = make(*timed, timed=True)
     pes.stop_log(awaitable=True).get()
     team.waiting_s += checkpoints.complete()
     pes.note_checkpoints(team.agreeing_s, team.waiting_s, awaitable=True).get()
