@@ -236,28 +236,20 @@ def job_step(words: str, pes: int, options: Options) -> str:
 
 @dataclass(frozen=True)
 class Driver:
-    """Description of a driver. All other code depends on this description only.
-
-    ``file``: the module that runs jobs; ``without``: what a user loses if the driver is unusable;
-    ``modules``: modules that must be importable; ``install``: how to install them; ``program``: the
-    launcher that must be found, if any; ``runtime``: the software whose version a record stores
-    under the driver's name, if any; ``gpu_aware``: a module that prints as JSON whether messages
-    may lie in GPU memory, and why; ``example``: arguments of a typical run; ``options``: the class
-    of the driver's own options; ``like``: a driver from which only its transport differs, if any.
-    """
+    """Description of a driver. All other code depends on this description only."""
 
     name: str
     summary: str
-    file: str
-    without: str
-    modules: tuple[str, ...] = ()
-    install: str = ""
-    program: str = ""
-    runtime: str = ""
-    gpu_aware: str = ""
-    example: str = ""
-    options: type[Options] = Options
-    like: str = ""
+    file: str  # the module that runs jobs
+    without: str  # what a user loses if the driver is unusable
+    modules: tuple[str, ...] = ()  # that must be importable
+    install: str = ""  # how to install them
+    program: str = ""  # the launcher that must be found, if any
+    runtime: str = ""  # the software whose version a record stores under the driver's name, if any
+    gpu_aware: str = ""  # a module that prints, as JSON, whether MPI reads GPU memory, and why
+    example: str = ""  # arguments of a typical run
+    options: type[Options] = Options  # the driver's own
+    like: str = ""  # a driver from which only its transport differs, if any
     # What it can do.
     one_process: bool = False  # runs in the calling process: nothing is launched
     one_pe: bool = False  # has one PE; the PE grid of other drivers is its grid of blocks

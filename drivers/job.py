@@ -30,16 +30,14 @@ class RunError(RuntimeError):
 class Segment(NamedTuple):
     """Consecutive rounds of a phase, up to where something may follow, or to the end of the phase.
 
-    ``start`` and ``stop`` are steps, ``end`` is that of the phase; ``number``: of the first round
-    in the phase; ``last``: the first step of its last round, if a snapshot or a checkpoint is due
-    after it.
+    ``start``, ``stop``, ``end`` and ``last`` are steps.
     """
 
     start: int
     stop: int
-    end: int
-    number: int = 0
-    last: int | None = None
+    end: int  # of the phase
+    number: int = 0  # of the first round in the phase
+    last: int | None = None  # where its last round begins, if a snapshot or checkpoint follows
 
 
 class Watcher(Protocol):

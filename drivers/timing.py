@@ -131,22 +131,15 @@ LOADS = (
 
 
 class Spans(NamedTuple):
-    """Device marks of one round: pairs around the work inside the block.
-
-    ``begun_s``, ``ended_s``: of the round on the host, if the device may lag behind it.
-    ``compute``: (begin, end, share): a launch for several blocks counts as a share for each.
-    ``batched_s``: the block's share of the seconds that batches took, measured there. ``slices``:
-    (kind, begin, end) of the work between two requests, and ``sent``: (receiver, bytes) of each
-    message, in a traced run.
-    """
+    """Device marks of one round: pairs around the work inside the block."""
 
     device: Clock
-    begun_s: float
+    begun_s: float  # of the round on the host, if the device may lag behind it; else 0
     ended_s: float
-    compute: list[tuple[Any, Any, float]]
-    batched_s: float
-    slices: list[tuple[int, Any, Any]]
-    sent: Sequence[tuple[Place, int]] = ()
+    compute: list[tuple[Any, Any, float]]  # begin, end, and the block's share of that work
+    batched_s: float  # the block's share of the seconds that batches took, measured there
+    slices: list[tuple[int, Any, Any]]  # kind, begin, end: work between two requests, if traced
+    sent: Sequence[tuple[Place, int]] = ()  # receiver and bytes of each message, if traced
 
 
 class Stepper:

@@ -30,7 +30,7 @@ class GridBlock(HaloUser[Jacobi2dKernels | Stencil3dKernels]):
 
     kind = "block"
     arrays, rebuilt = ("old", "new"), ("halo",)
-    has_equal_load = True  # with all other blocks, so its share of a launch for all is as large
+    has_equal_load = True  # as all blocks: each bears an equal share of a launch for all
 
     def __init__(self, problem: Any, layout: Layout, index: Index, device: Device) -> None:
         self.problem, self.index, self.device = problem, index, device

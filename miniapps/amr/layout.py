@@ -29,18 +29,16 @@ def refinement(corner: int) -> str:
 class AmrLayout(Layout):
     """The blocks of the background, as in every layout, and those of each refinement.
 
-    ``fine``: how a refinement is cut, unless it follows the background; its ``shape`` is that of a
-    refinement. ``corners``: the background point at which each begins. ``expand``: points of a
-    refinement per point of the background along an axis. ``total_pes``: PEs in all. An index of the
-    background has two coordinates, one of a refinement three: its number and two coordinates.
+    An index of the background has two coordinates, one of a refinement three: its number and two
+    coordinates.
     """
 
-    fine: Layout | None = None
+    fine: Layout | None = None  # how a refinement is cut; None: as the background under it
     placement: str = FINE_GRAIN
-    corners: tuple[tuple[int, int], ...] = ()
-    fine_shape: tuple[int, int] = (1, 1)
-    expand: int = 1
-    total_pes: int = 1
+    corners: tuple[tuple[int, int], ...] = ()  # the background point at which each begins
+    fine_shape: tuple[int, int] = (1, 1)  # of a refinement
+    expand: int = 1  # points of a refinement per point of the background, along an axis
+    total_pes: int = 1  # in all; `pe_grid` has those of the background
 
     @property
     def pes(self) -> int:

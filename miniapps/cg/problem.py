@@ -149,22 +149,17 @@ class CgProblem(SizedProblem):
 
 @dataclass(frozen=True)
 class Norms:
-    """Euclidean norms at the end of a run, and norms of the error that A defines.
-
-    ``gap``: of the residual less the one that the iterations update; ``energy``, ``first_energy``:
-    the square root of e A e, where e is the error at the end and at the start; ``along``: the root
-    of the residual's product with the last direction ``p``.
-    """
+    """Euclidean norms at the end of a run, and norms of the error that A defines."""
 
     b: float
     solution: float
     residual: float
-    gap: float
+    gap: float  # of the residual less the one that the iterations update
     error: float
-    energy: float
-    first_energy: float
-    p: float
-    along: float
+    energy: float  # the root of e A e, where e is the error
+    first_energy: float  # the same at the start
+    p: float  # of the last direction
+    along: float  # the root of the residual's product with that direction
 
     @classmethod
     def of(cls, measures: dict[str, Measure]) -> Self:
