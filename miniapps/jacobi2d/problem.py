@@ -14,13 +14,7 @@ from miniapps import grid
 from miniapps.contract import Check, Measure
 from miniapps.grid import BOUNDARIES, DTYPES, INITIALS, GridProblem
 from miniapps.grid_reference import reference
-from miniapps.parameters import (
-    Number,
-    extents,
-    integer_or_auto,
-    parameter,
-    require,
-)
+from miniapps.parameters import Number, extents, integer_or_auto, parameter, require
 
 __all__ = ["JacobiProblem", "reference", "validate"]
 

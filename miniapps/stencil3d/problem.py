@@ -16,12 +16,7 @@ from typing import Any, ClassVar
 
 from miniapps.grid import BOUNDARIES, DTYPES, INITIALS, GridProblem, validate
 from miniapps.grid_reference import reference
-from miniapps.parameters import (
-    Number,
-    extents,
-    integer_or_auto,
-    parameter,
-)
+from miniapps.parameters import Number, extents, integer_or_auto, parameter
 
 __all__ = ["StencilProblem", "load_factor", "reference", "validate"]
 
