@@ -111,14 +111,14 @@ class CgBlock(HaloUser[CgKernels]):
         self.note_curvature(curvature, self.rz)
         self.alpha = plain.quotient(self.rz, curvature)
         squares = yield from self.summed(self.kernels.advance, x, r, p, q, self.alpha)
-        yield from self.turn_to(squares, "colour")
+        yield from self.precondition_and_test(squares, "colour")
         return self.has_met
 
     def note_curvature(self, curvature: float, rz: float) -> None:
         """Count an iteration in which p A p or r z is not positive, while anything is left."""
         self.not_positive += int(rz != 0 and not (curvature > 0 and rz > 0))
 
-    def turn_to(self, squares: list[Any], phase: str) -> Requests:
+    def precondition_and_test(self, squares: list[Any], phase: str) -> Requests:
         """Precondition the residual, whose square is given as a sum, and see how large it is."""
         self.rz_before, r, products = self.rz, self.vectors["r"], []
         if self.problem.preconditioner != "none":
@@ -193,7 +193,7 @@ class CgBlock(HaloUser[CgKernels]):
 
     def begin(self, squares: list[Any]) -> Requests:
         """Prepare the first iteration; the square of the residual is given as a sum."""
-        yield from self.turn_to(squares, "first colour")
+        yield from self.precondition_and_test(squares, "first colour")
 
     def test_symmetry(self) -> Requests:
         """Find out how far v A u is from u A v, and of the preconditioner, for random u and v.
