@@ -70,8 +70,8 @@ if {limited}:
 for device in (False, True):
     of = links.DeviceLink if device else links.Link
     more = (Memory(),) if device else ()
-    low = of(Comm(), (-1,), Peer("block", (0,), (1,)), 0, *more)
-    high = of(Comm(), (1,), Peer("block", (0,), (-1,)), 0, *more)
+    low = of(*more, Comm(), (-1,), Peer("block", (0,), (1,)), 0)
+    high = of(*more, Comm(), (1,), Peer("block", (0,), (-1,)), 0)
     for step, count in enumerate((10, 3000, 3000, 0, 615, 616, 617, 5000, 20, 5000)):
         sent = np.random.default_rng(step).random((count, 2))[:, 0].copy()
         low.send(step, 1, Message(sent) if device else sent)

@@ -49,7 +49,7 @@ def links(device):
     one = lambda edge, other: (comm, edge, Peer("block", (0,), other), 0)
     if not device:
         return Link(*one(LOW, HIGH)), Link(*one(HIGH, LOW)), np.array, np.array
-    pair = DeviceLink(*one(LOW, HIGH), Memory()), DeviceLink(*one(HIGH, LOW), Memory())
+    pair = DeviceLink(Memory(), *one(LOW, HIGH)), DeviceLink(Memory(), *one(HIGH, LOW))
     return *pair, Message, lambda came: getattr(came, "array", came)
 
 

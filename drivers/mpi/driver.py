@@ -49,14 +49,14 @@ class Ranks(RankTransport):
 
     def link(self, runner: Runner, edge: Edge, peer: Peer, rank: int) -> Link:
         """A link that has posted its receive."""
-        kinds = self.kinds_of(runner, peer)
+        of_link = self.comm, edge, peer, rank, self.kinds_of(runner, peer)
         if self.direct:
-            return DeviceLink(self.comm, edge, peer, rank, runner.block.device, kinds)
+            return DeviceLink(runner.block.device, *of_link)
         if rank in self.sharers.ranks:
-            return SharedLink(runner.block.device, self.comm, edge, peer, rank, kinds)
+            return SharedLink(runner.block.device, *of_link)
         if rank in self.pools.readers or rank in self.pools.views:
-            return HostLink(self.pools, self.comm, edge, peer, rank, kinds)
-        return Link(self.comm, edge, peer, rank, kinds)
+            return HostLink(self.pools, *of_link)
+        return Link(*of_link)
 
     def close(self) -> None:
         """End all communication. Raises MessageError if a slot was used again too early."""

@@ -179,16 +179,8 @@ class DeviceLink(Link):
 
     takes_device = True
 
-    def __init__(
-        self,
-        comm: MPI.Comm,
-        edge: Edge,
-        peer: Peer,
-        rank: int,
-        device: Buffers,
-        kinds: tuple[int, int] = (0, 0),
-    ) -> None:
-        super().__init__(comm, edge, peer, rank, kinds)
+    def __init__(self, device: Buffers, *of_link: Any) -> None:
+        super().__init__(*of_link)
         self.device = device
 
     def send(self, step: int, code: int, array: Any) -> None:
