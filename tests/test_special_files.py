@@ -36,6 +36,9 @@ ONE_FILE = [
     "run leanmd --input {}/data --json {}/link",
     "adversary echo --schedule {}/x --json {}/x",
     "comm latency --json {}/x --csv {}/x",
+    "run leanmd --input {}/x.1.xyz --checkpoint {}/x.xyz --checkpoint-every 1",
+    "run leanmd --output {}/x.2.h5 --checkpoint {}/x.h5 --checkpoint-keep 3 --time-limit 1s",
+    "run echo --json {}/data.1 --checkpoint {}/link --time-limit 1s",
 ]
 
 ATOMS = """2
@@ -56,6 +59,7 @@ def places(tmp_path: Path) -> Iterator[Path]:
             made.bind(os.path.relpath(tmp_path / f"socket{end}"))
     (tmp_path / "data").write_text(ATOMS)
     (tmp_path / "link").symlink_to(tmp_path / "data")
+    (tmp_path / "x.1.xyz").write_text(ATOMS)
     yield tmp_path
 
 

@@ -315,6 +315,7 @@ def test_durations() -> None:
     """Catches units that are mixed up, a number without unit, and what PEs could not read again."""
     for text, seconds in {
         "55m": 3300, "90s": 90, "1h30m": 5400, "2h": 7200, "1h1m1.5s": 3661.5, "0": 0, "0.1s": 0.1,
+        "0.00002s": 2e-5, f"1{'0' * 20}s": 1e20,
     }.items():  # fmt: skip
         assert duration(text) == duration(str(duration(text))) == seconds
     for text in ("", "5", "m", "30m1h", "1d", "-5m", "1e3s", "5 m", "nan", "inf", "9" * 400 + "s"):

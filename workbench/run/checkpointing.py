@@ -13,6 +13,7 @@ from miniapps.workbench.run.checkpoint import (
     MOST_KEPT,
     Hdf5Checkpoints,
     fixed_parameters,
+    kept,
     offers_checkpoints,
 )
 from miniapps.workbench.run.launched import FOLDER
@@ -21,10 +22,11 @@ from miniapps.workbench.run.writable import check_writable
 
 def check(spec: Any) -> None:
     """Raise InputError if a run, a `RunSpec`, cannot write checkpoints, or be resumed."""
-    check_writable("--checkpoint", spec.checkpoint)
     every, keep = spec.checkpoint_every, spec.checkpoint_keep
     require(every >= 0, "--checkpoint-every", every, "must be 0 or more (0: none)")
     require(1 <= keep <= MOST_KEPT, "--checkpoint-keep", keep, f"must be from 1 to {MOST_KEPT}")
+    for path in [spec.checkpoint, *names(spec)[1:]]:
+        check_writable("--checkpoint", path)
     times = {
         "--checkpoint-every": every,
         "--checkpoint-minutes": spec.checkpoint_minutes,
@@ -48,6 +50,14 @@ def check(spec: Any) -> None:
         if FOLDER not in os.environ:  # else the launching process has done it
             earlier.check(spec)
             spec.resumed.verify()
+
+
+def names(spec: Any) -> list[Path]:
+    """The names that the run's checkpoints get, that of the last one first."""
+    if spec.checkpoint is None:
+        return []
+    path = Path(os.path.realpath(spec.checkpoint))
+    return [kept(path, n) for n in range(min(spec.checkpoint_keep, MOST_KEPT))]
 
 
 def _check_restarts(spec: Any) -> None:

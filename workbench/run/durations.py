@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 
+from numpy import format_float_positional
+
 from miniapps.parameters import Number
 
 MINUTES = Number(zero=True)
@@ -16,7 +18,7 @@ class Duration(float):
     """Seconds, which the command line writes with their unit."""
 
     def __str__(self) -> str:
-        return f"{float(self):.15g}s"
+        return f"{format_float_positional(self, trim='-')}s"
 
 
 def duration(text: str) -> Duration:

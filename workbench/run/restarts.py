@@ -12,7 +12,7 @@ from typing import Any
 from miniapps.parameters import InputError, require
 from miniapps.workbench.plural import counted
 from miniapps.workbench.run import launch
-from miniapps.workbench.run.checkpoint import kept
+from miniapps.workbench.run.checkpointing import names
 from miniapps.workbench.run.durations import Duration
 from miniapps.workbench.run.spec import RunSpec
 
@@ -93,7 +93,7 @@ def _continued(spec: RunSpec, others: set[Identity], used_s: float) -> RunSpec:
 
 def _own_checkpoints(spec: RunSpec, others: set[Identity]) -> Iterator[Path]:
     """The checkpoints that a run has written, or begun with, the last one first."""
-    for path in _names(spec):
+    for path in names(spec):
         identity = _identity(path)
         if identity is not None and identity not in others:
             yield path
@@ -101,16 +101,9 @@ def _own_checkpoints(spec: RunSpec, others: set[Identity]) -> Iterator[Path]:
         yield spec.resume
 
 
-def _names(spec: RunSpec) -> list[Path]:
-    """The names that the run's checkpoints get, that of the last one first."""
-    if spec.checkpoint is None:
-        return []
-    return [kept(spec.checkpoint.resolve(), n) for n in range(spec.checkpoint_keep)]
-
-
 def _files(spec: RunSpec) -> Iterator[Identity]:
     """The files that are there by these names."""
-    yield from filter(None, map(_identity, _names(spec)))
+    yield from filter(None, map(_identity, names(spec)))
 
 
 def _identity(path: Path | None) -> Identity | None:

@@ -394,13 +394,17 @@ class RunSpec:
     @property
     def folders(self) -> list[Path]:
         """The folders of these files, which all hosts must share."""
-        files = [*self.files().values(), self.resume, self.timings]
+        files = [*self.files().values(), self.timings]
         folders = [file if file.is_dir() else file.parent for file in files if file is not None]
         return [folder.resolve() for folder in folders]
 
     def files(self) -> dict[str, Path | None]:
         """The files that the run reads and writes, by option."""
+        kept = checkpointing.names(self)
         files = {"--output": self.output, "--checkpoint": self.checkpoint}
+        files |= {f"--checkpoint-keep {n}": path for n, path in enumerate(kept[1:], 2)}
+        if self.resume is not None and self.resume.resolve() not in kept:
+            files["--resume"] = self.resume
         for options in (self.problem, self.own):
             values = {field: getattr(options, field.name) for field in fields(options)}
             paths = {field: value for field, value in values.items() if isinstance(value, Path)}
