@@ -297,6 +297,8 @@ def test_refused_command_lines(written: Path, tmp_path: Path) -> None:
         ((*problem, "--resume", written, "--size", 14), "--size 14: would change the result"),
         (("resume", written, "--size", 14), "--size 14: would change the result: c.h5 is of 12"),
         (("resume", written, "--warmup", 3), "--warmup 3: would change the result"),
+        (("resume", written, "--preset", "large"), "--preset large: has no effect"),
+        (("resume", written, "--steps", 9, 50, 40, 99, 0, 1, "SINUSOIDAL"), "problem 50 40 99 0"),
         (("resume", written, "--steps", 8), "c.h5 has made 8: must be more"),
         (("resume", ended), "has met its tolerance"),
         ((*other, "--resume", written), "is of pic, not jacobi2d"),

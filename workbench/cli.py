@@ -84,10 +84,11 @@ def status_of(arguments: Sequence[str] | None) -> int:
     try:
         require_folder()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        if arguments[:1] == ["resume"]:
-            from miniapps.workbench.resume import expanded as to_run
+        resumes = arguments[:1] == ["resume"]
+        if resumes:
+            from miniapps.workbench import resume
 
-            arguments = to_run(arguments[1:])
+            arguments = resume.expanded(arguments[1:])
         if arguments[:1] and arguments[0] not in LAUNCHED:
             end_by_signals()
         arguments = with_names_of_apps(arguments)
@@ -97,6 +98,8 @@ def status_of(arguments: Sequence[str] | None) -> int:
             arguments = ["study", *expanded(arguments[1:])]
         options = build_parser(arguments).parse_args(arguments)
         require_alone(options, arguments[0])
+        if resumes:
+            resume.require_only_options(options)
         return carried_out(options, runtime)
     except InputError as error:
         bad_input(str(error))

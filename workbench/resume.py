@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from miniapps.parameters import require
 from miniapps.workbench.exit_status import VALID
 from miniapps.workbench.plural import counted
 from miniapps.workbench.run.checkpoint import Resumed, read_checkpoint
@@ -38,6 +40,14 @@ def expanded(words: Sequence[str]) -> list[str]:
     if not is_given("--driver", given):
         line += head["own"]
     return [*line, *given, "--resume", str(path)]
+
+
+def require_only_options(options: Namespace) -> None:
+    """Raise InputError for what the options that `expanded` has added would override."""
+    allowed = "has no effect: problem and steps are as before"
+    preset, words = options.preset, getattr(options, "positional", None) or []
+    require(preset is None, "--preset", preset, allowed)
+    require(not words, "problem", " ".join(words), allowed)
 
 
 def is_given(option: str, words: Sequence[str]) -> bool:

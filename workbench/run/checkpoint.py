@@ -313,7 +313,7 @@ class Resumed:
 
 def _said(value: Any) -> str:
     """A value of a parameter, as JSON has it, in words of the command line."""
-    return shown(tuple(value)) if isinstance(value, list) else shown(value)
+    return shown(tuple(value)) or "none" if isinstance(value, list) else shown(value)
 
 
 def is_checkpoint(file: Any) -> bool:
