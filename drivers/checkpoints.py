@@ -9,6 +9,7 @@ in a thread, and the PEs agree where they would agree in any case (`drivers.agre
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from threading import Thread
 from time import perf_counter
@@ -38,7 +39,7 @@ class Copied:
         more = checkpoint_of(block)
         pieces = [_copied(piece, room) for piece in block.state()]
         further = [_copied(piece, room) for piece in more.pieces]
-        return cls(block.kind, block.index, pieces, more._replace(pieces=further))
+        return cls(block.kind, block.index, pieces, Checkpoint(further, deepcopy({**more.totals})))
 
     def state(self) -> list[Piece]:
         """The pieces of the state."""

@@ -399,16 +399,16 @@ def held(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["jacobi2d", "pic", "echo", "leanmd, blocks"])
+@pytest.mark.parametrize("name", ["jacobi2d", "pic", "echo", "leanmd, blocks", "amr"])
 def test_written_while_steps_go_on(name: str, tmp_path: Path, held: list[Any]) -> None:
-    """Catches a state that later steps change, steps that wait, and a checkpoint that is lost."""
+    """Catches a state or a total that later steps change, steps that wait, a lost checkpoint."""
     file, words = tmp_path / "c.h5", ("run", *RUNS[name].split(), "--warmup", 0)
     kept = "--checkpoint", file, "--checkpoint-every", 3, "--checkpoint-keep", 3
     found = {}
     for how in ((), ("--checkpoint-async",)):
         done = record(*words, "--steps", 7, *kept, *how)
         found[how] = [
-            (read.state.step, read.state.state_hash)
+            (read.state.step, read.state.state_hash, read.head["totals"])
             for read in (read_checkpoint("", checkpoint.kept(file, n)) for n in range(2))
             if not read.verify()
         ]
