@@ -23,7 +23,7 @@ import pytest
 import support
 from continued import Leg, final_state, require_continued
 
-from miniapps import apps, saved
+from miniapps import apps, hdf5, saved
 from miniapps.contract import Checkpoint, CheckpointError
 from miniapps.drivers.checkpoints import Part
 from miniapps.drivers.shares import Extent, Share
@@ -223,6 +223,20 @@ def test_every_flipped_bit_of_data_is_seen(written: Path, tmp_path: Path) -> Non
     for name, where in places.items():
         line = support.refused(["resume", damaged(written, tmp_path, where)])
         assert "is damaged" in line, (name, line)
+
+
+@pytest.mark.slow
+def test_a_file_that_hdf5_reads_for_ever(written, tmp_path, monkeypatch):
+    """Catches a command that waits for a library that never returns."""
+    content, broken = bytearray(written.read_bytes()), tmp_path / "broken.h5"
+    at = content.index(b"GCOL") + 16  # the first text; its length is behind index and count
+    while content[at : at + 2] != bytes(2):  # the next ones; the last is the room that is free
+        at += 16 + (int.from_bytes(content[at + 8 : at + 16], "little") + 7) // 8 * 8
+    content[at + 8 : at + 16] = (16).to_bytes(8, "little")  # behind it lie texts of no length
+    broken.write_bytes(content)
+    monkeypatch.setattr(hdf5, "SPARE_CORE_S", 0.0)
+    line = support.refused(["resume", broken])
+    assert "is damaged: reading it takes more than 1 s of a core" in line
 
 
 def test_changed_attributes_are_seen(written: Path, tmp_path: Path) -> None:

@@ -27,13 +27,14 @@ import numpy as np
 from miniapps import apps
 from miniapps.contract import REDUCTIONS, Measure, Piece
 from miniapps.drivers.shares import Extent, Share, hashed
-from miniapps.hdf5 import Unreadable, damage, require_own_data
+from miniapps.hdf5 import Unreadable, damage, require_own_data, require_readable
 from miniapps.json_input import parsed_object
 from miniapps.kernels.state_hash import WORDS, digest
 from miniapps.parameters import InputError, require, require_permission, shown
 from miniapps.quantities import Quantity, describe_state
 from miniapps.saved import NOBODY, SavedState, Stored
 from miniapps.workbench.run.disk import hdf5_file, told
+from miniapps.workbench.run.launched import FOLDER
 from miniapps.workbench.run.replaced import aside
 from miniapps.workbench.run.versions import versions
 
@@ -330,14 +331,9 @@ def read_checkpoint(option: str, path: Path) -> Resumed:
     require(path.stat().st_size > 0, option, path, "is empty")
     require(h5py.is_hdf5(path), option, path, "is no HDF5 file, or was not written to its end")
     try:
-        with h5py.File(path) as file:
-            require_own_data(file)
-            head = _head(option, path, file)
-            arrays = arrays_of(file, head)
-            totals = {
-                name: Measure(head["totals"][name]["op"], data[()])
-                for name, data in file[TOTALS].items()
-            }
+        if FOLDER not in os.environ:  # else the launching process has done it
+            require_readable(path, lambda: _contents(option, path))
+        head, arrays, totals = _contents(option, path)
     except InputError:
         raise
     except Unreadable as error:
@@ -353,6 +349,22 @@ def read_checkpoint(option: str, path: Path) -> Resumed:
     require(alike, option, path, "is damaged: datasets are missing or added")
     state = SavedState(path, head["step"], head["state_hash"], arrays, totals)
     return Resumed(option, path, head, state)
+
+
+def _contents(
+    option: str, path: Path
+) -> tuple[dict[str, Any], dict[str, Stored], dict[str, Measure]]:
+    """What a checkpoint says of its run, where its arrays lie, and its totals."""
+    import h5py
+
+    with h5py.File(path) as file:
+        require_own_data(file)
+        head = _head(option, path, file)
+        totals = {
+            name: Measure(head["totals"][name]["op"], data[()])
+            for name, data in file[TOTALS].items()
+        }
+        return head, arrays_of(file, head), totals
 
 
 def _head(option: str, path: Path, file: Any) -> dict[str, Any]:
