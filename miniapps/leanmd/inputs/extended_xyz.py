@@ -74,6 +74,7 @@ def from_extended_xyz(path: Path) -> Input:
             lines.skip_rows(count - 1, count, "the frame")
     keys = _keys(comment, location)
     need("lattice" in keys, location, NO_BOX)
+    box = _box(keys["lattice"], location)
     form = keys.get("properties", PLAIN)
     if "properties" not in keys:
         what = f"without Properties a row must be 'species x y z', the first has {columns} words"
@@ -89,7 +90,6 @@ def from_extended_xyz(path: Path) -> Input:
         for what in ("position", "velocity")
         if what in (fields.names or ())
     ]
-    box = _box(keys["lattice"], location)
     moving = tables[1] if tables[1:] else None
     note = "" if "units" in keys else ", which names no units: taken as reduced ones"
     return Input(path, box, (0.0, 0.0, 0.0), 0, tables[0], moving, note=note)

@@ -25,6 +25,7 @@ COMPRESSED = (
 )
 LATTICE = re.compile(rb"[^#]*\bLattice\s*=", re.IGNORECASE)  # in a comment of extended XYZ
 FARTHEST = 1e100  # bound of coordinates and velocities: multiples of a quantum stay finite
+LARGEST_ID = 1 << 53  # the audit's rows are doubles
 
 
 def opened(path: Path, substance: Substance | None = None) -> Input:
@@ -115,8 +116,9 @@ def _checked(table: Table) -> Iterator[Chunk]:
     """The rows of a table, some at a time. Raises InputError for a bad id or vector."""
     first = 0
     for ids, vectors in table.chunks():
-        good = ids >= 1, (np.abs(vectors) < FARTHEST).all(axis=1)  # the second is false for NaN
-        what = "ids must be 1 or more", f"{table.what} must be finite and below {FARTHEST:g}"
+        known = (ids >= 1) & (ids <= LARGEST_ID)
+        good = known, (np.abs(vectors) < FARTHEST).all(axis=1)  # the second is false for NaN
+        what = "ids must be from 1 to 2^53", f"{table.what} must be finite and below {FARTHEST:g}"
         for holds, allowed in zip(good, what, strict=True):
             row = int(np.argmin(holds))
             need(holds.all(), table.location(first + row), f"atom {ids[row]}: {allowed}")
