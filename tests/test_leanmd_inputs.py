@@ -318,6 +318,7 @@ LAMMPS_CASES: list[tuple[str, str, int | None, str]] = [
     # what is in the file, what is there instead, the line that must be named, what must be said
     ("units = lj", "units = metal", 1, "without it, units must be lj"),
     ("units = lj", "units = si", 1, "units must be lj, real or metal, not 'si'"),
+    ("units = lj", "units: \u00c5", 1, "units must be lj, real or metal, not '\u00e5'"),
     *(
         ("units = lj", words, 1, "without it, units must be lj")
         for words in ("Units = REAL", 'units: "real"', "in units of length, units metal")

@@ -26,7 +26,7 @@ from miniapps.parameters import InputError
 # The units in a title: `units = real` as LAMMPS writes it, and as people do.
 UNITS = re.compile(
     r"""\bunits(?:\s*+[=:]\s*+["']?(\w{1,40})|\s++(lj|real|metal|si|cgs|electron|micro|nano)\b)""",
-    re.ASCII | re.IGNORECASE,
+    re.IGNORECASE,
 )
 ATOM_FORM, VELOCITY_FORM = "id type x y z [ix iy iz]", "id vx vy vz"
 ATOM_FIELDS: list[Any] = [("id", "i8"), ("kind", "S16"), ("position", "f8", (3,))]
