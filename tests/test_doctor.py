@@ -149,6 +149,14 @@ def test_a_missing_compiler_is_told(monkeypatch):
     assert not doctor.kernel_compiler().works
 
 
+def test_a_cache_whose_folders_numba_makes_works(monkeypatch, tmp_path):
+    """Catches a kernel cache that is said not to work because its folder is not there yet."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "not" / "there" / "yet"))
+    assert doctor.kernel_cache().works
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "")  # numba takes that for unset
+    assert doctor.kernel_cache().found.endswith("__pycache__")
+
+
 def test_what_is_shown_is_what_was_found(monkeypatch, capsys):
     """Catches a path that is shortened, and words in brackets that are taken for a colour.
 

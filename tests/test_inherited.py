@@ -346,6 +346,7 @@ def test_a_quota_limits_the_cores(monkeypatch, quota, cores, whole):
     monkeypatch.delenv(environment.SLURM_CORES, raising=False)
     assert (environment.cores(), environment.cores_of_run()) == (cores, whole)
     said = [finding.found for finding in doctor.cpu_quota()]
+    assert all(f"more than {whole} PE" in finding.cost for finding in doctor.cpu_quota())
     told = f"the time of {quota:g} of 3 cores, by the control group" if quota else None
     assert said == [told] * (quota is not None)
 
@@ -454,6 +455,16 @@ Either request fewer procs for your application, or make more slots
 available for use.
 {LINE}
 """
+RANK = f"""Fatal error in internal_Init_thread: error stack:
+check(167):  Runtime environment uses unsupported PMI version PMIx. Aborting.
+{LINE}
+prterun detected that one or more processes exited with non-zero status,
+thus causing the job to be terminated. The first process to do so was:
+
+   Process name: [prterun-vm-17870@1,1]
+   Exit code:    16
+{LINE}
+"""
 ENOUGH = (
     "There are not enough slots available in the system to satisfy the 40 slots that were "
     "requested by the application: /bin/true"
@@ -465,6 +476,7 @@ ENOUGH = (
     [
         (ROOT, "prterun has detected an attempt to run as root."),
         (SLOTS, ENOUGH),
+        (RANK, "check(167):  Runtime environment uses unsupported PMI version PMIx. Aborting."),
         ("x\nfork: Resource temporarily unavailable\ny", "fork: Resource temporarily unavailable"),
         ("one\nlast\n=====\n", "last"),
         (f"{LINE}\n{LINE}\n", ""),

@@ -113,7 +113,8 @@ def cpu_quota() -> Iterator[Finding]:
     quota, there = system.cpu_quota(), len(environment.core_numbers())
     if quota is not None and quota < there:
         found = f"the time of {quota:g} of {counted(there, 'core')}, by the control group"
-        cost = f"runs on more than {counted(environment.cores(), 'PE')} are oversubscribed"
+        most = counted(environment.whole_cores(), "PE")
+        cost = f"runs on more than {most} are oversubscribed"
         yield Finding("CPU quota", False, found, cost, needed=False)
 
 
@@ -158,8 +159,9 @@ def extra(name: str) -> list[str]:
 def kernel_cache() -> Finding:
     """Whether compiled kernels can be stored for later runs."""
     usual = Path(__file__).parents[1] / "kernels" / "__pycache__"
-    folder = Path(os.environ.get("NUMBA_CACHE_DIR", usual))
-    writable = os.access(folder if folder.exists() else folder.parent, os.W_OK)
+    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or usual)
+    made_in = next(one for one in (folder, *folder.parents) if one.exists())
+    writable = os.access(made_in, os.W_OK)
     cost = "kernels are kept in a home, or in /tmp if there is none; else every start compiles"
     return Finding("kernel cache", writable, str(folder), cost, needed=False)
 

@@ -47,7 +47,7 @@ REFUSED = [
     os.strerror(number)
     for number in (EMFILE, ENFILE, ENOSPC, EDQUOT, ENOMEM, EAGAIN, EACCES, EPERM, EROFS)
 ]
-
+OF_A_RANK = "exited with non-zero status"  # in Open MPI's banner
 
 # This program: the installed script, else the module. ``-m`` would import a folder ``miniapps`` of
 # the current directory instead, if there is one.
@@ -311,7 +311,8 @@ def reason_in(log: str) -> str:
     """Why a launcher has ended, as it says itself: what the system refused, a banner, a last line.
 
     Open MPI frames what it has to say by lines of dashes. The reason is in the first paragraph, or
-    in the second if that ends in a colon; advice and the name of the failed function follow.
+    in the second if that ends in a colon; advice and the name of the failed function follow. Of a
+    rank it knows the status only; what the rank has said is before.
     """
     lines = [line for line in log.splitlines() if any(map(str.isalnum, line))]
     for line in lines:
@@ -320,6 +321,8 @@ def reason_in(log: str) -> str:
     parts = [part.strip() for part in re.split(r"^-{20,}\s*$", log, flags=re.MULTILINE)]
     if len(parts) > 1:
         banner = parts[1] if len(parts) > 2 and parts[1] else parts[0]
+        if OF_A_RANK in banner and parts[0]:
+            return parts[0].splitlines()[-1].strip()
         first, *others = [" ".join(text.split()) for text in re.split(r"\n\s*\n", banner)]
         return " ".join([first, *others[: first.endswith(":")]])
     return (lines[-1:] or ["it printed nothing"])[0].strip()
