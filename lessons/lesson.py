@@ -29,7 +29,8 @@ PARTS = {  # by runtime: what has a part of the problem
     "numba": "process",
 }
 IMPORTED = {"block": "miniapps"}  # by runtime: the package that shows it, if not of that name
-UNSET = float("nan")
+# A NaN that no computation makes, only passes on, also in single precision.
+UNSET = float(np.array(0x7FF8_BAD0_0000_0000, np.uint64).view(np.float64))
 RIGHT = "right"  # in the folder of a lesson: right programs, which students do not get
 MISTAKES = "mistakes"  # there: differences from them, or for students whole wrong programs
 

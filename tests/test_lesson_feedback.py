@@ -54,6 +54,7 @@ FOR_MPI4PY: Changes = {
         ({"2.0**-40": "2.0**-30"}, "values differ"),
         ({"everywhere * UNIT": "everywhere / UNIT"}, "values differ"),
         ({"everywhere * UNIT": "2 * everywhere * UNIT"}, "values differ"),
+        ({"everywhere * UNIT": "(everywhere - everywhere) / 0"}, "[0] is nan instead of"),
     ],
     "ring": [
         ({MINE: ""}, "never set"),

@@ -13,7 +13,7 @@ import numpy as np
 
 from miniapps.lessons.checking import returned, running
 from miniapps.lessons.checking.running import Returned, Task
-from miniapps.lessons.lesson import PARTS, Case, Lesson
+from miniapps.lessons.lesson import PARTS, UNSET, Case, Lesson
 from miniapps.lessons.work import STUCK, pes_for
 from miniapps.workbench.errors import TRACEBACK
 from miniapps.workbench.plural import counted
@@ -205,7 +205,8 @@ def difference(who: str, value: np.ndarray, right: np.ndarray, place: str = "") 
     if not len(wrong):
         return ""
     at = tuple(map(int, wrong[0]))
-    found = "never set" if np.isnan(value[at]) else f"{value[at]} instead of {right[at]}"
+    unset = np.abs(value[at]).tobytes() == np.float64(UNSET).tobytes()
+    found = "never set" if unset else f"{value[at]} instead of {right[at]}"
     place = ", ".join(map(str, at))
     return f"{who}: {len(wrong)} of {right.size} values differ; [{place}] is {found}"
 
