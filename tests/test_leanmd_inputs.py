@@ -432,7 +432,7 @@ XYZ_CASES: list[tuple[str, str, int | None, str]] = [
     ("4 0 0 0 5 0 0 0 6.5", "4_0 5 6", 6, "finite numbers are needed"),
     ("4 0 0 0 5 0 0 0 6.5", "4 5 1.0D+400", 6, "finite numbers are needed"),
     ('="4 0 0 0 5 0 0 0 6.5"', "", 6, "finite numbers are needed, not 'T'"),
-    ("6.5\"", "6.5", 6, "finite numbers are needed, not '4 0 0 0 5"),  # a quotation mark is lost
+    ('6.5"', "6.5", 6, "finite numbers are needed, not '4 0 0 0 5"),  # a quotation mark is lost
     ('"4 0 0 0 5 0 0 0 6.5"', "", 6, "finite numbers are needed, not 'Properties="),
     ('"4 0 0 0 5 0 0 0 6.5"', "[[4, 0], [0, 5]]", 6, "must be nine numbers"),
     (f"\n{COMMENT}", '\nLattice="4 5 6.5"', 6, "'species x y z', the first has 10 words"),

@@ -6,6 +6,7 @@ the outcomes up.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from miniapps import lessons
 from miniapps.lessons.checking import check, command, naming, running
 from miniapps.lessons.checking.naming import NEAREST
 from miniapps.lessons.lesson import Case, Lesson
+from miniapps.workbench.run import stall
 
 COUNTS = 1, 2  # processes
 EXCHANGE = "        exchange(comm, field, neighbours)\n"
@@ -89,6 +91,10 @@ FOR_CHARM4PY: Changes = {
     "ring": [
         ({"self.everything[self.rank] = mine": "pass"}, "values differ"),
         ({KEPT: "        self.everything[owner] = 2 * came\n"}, "values differ"),
+        (
+            {"self.rank + 1) % self.size].pass_on": "self.rank) % self.size].pass_on"},
+            "does not come to an end",
+        ),
     ],
 }
 PROGRAMS = {"mpi4py": FOR_MPI4PY, "charm4py": FOR_CHARM4PY}
@@ -139,6 +145,7 @@ def test_what_is_told_is_true(name, runtime, tmp_path, monkeypatch):
     """
     monkeypatch.setattr(running, "STALL_S", 1.0)
     monkeypatch.setattr(check, "PROCESSES", COUNTS)
+    begin = time.monotonic()
     lesson = lessons.load(name)
     known = {one.path.stem.removeprefix(f"{runtime}_"): one for one in ending(lesson, runtime)}
     programs = [(one.path, said) for said, one in known.items()]
@@ -165,3 +172,5 @@ def test_what_is_told_is_true(name, runtime, tmp_path, monkeypatch):
             assert said in wrong.reason, (program.name, wrong.reason)
             assert not explained.sure, (program.name, explained.words)
             assert explained.words == "" or explained.words.startswith(NEAREST)
+    # Longer if a PE has not told that it has started, for a program that does not end.
+    assert time.monotonic() - begin < stall.START_LIMIT_S

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
+from functools import partial, wraps
+from pathlib import Path
 from typing import Any
 
 from charm4py import Array, Chare, Future, Group, charm
@@ -30,7 +31,7 @@ def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:
 
     def main(_: list[str]) -> None:
         try:
-            in_turn(works, watcher, report, lambda work: run(work, classes[work.program]))
+            in_turn(works, watcher, report, partial(run, classes, watcher))
         except Exception as error:
             watcher.fail(placed(error, classes))
             charm.exit(FAILED)
@@ -55,15 +56,15 @@ def class_of(work: Work) -> Any:
     return found
 
 
-def run(work: Work, of_chares: Any) -> list[Any]:
+def run(classes: dict[Path, Any], watcher: Watcher, work: Work) -> list[Any]:
     """Run the program in a case; returns the answers of its chares. Raises RuntimeError."""
     lesson, count = lessons.load(work.lesson), work.case.parts
-    chares = Array(of_chares, ndims=1)
+    chares = Array(classes[work.program], ndims=1)
     for rank in range(count):
         chares.ckInsert(rank, [], onPE=lesson.home(work.case, rank, work.pes))
     chares.ckDoneInserting()
     logs = Group(Notes)
-    logs.begin(str((work.lesson, work.case)), awaitable=True).get()
+    logs.begin(str((work.lesson, work.case)), work.number, watcher, awaitable=True).get()
     done = [Future() for _ in range(count)]
     answers_of(
         chares[rank].prepare(count, *work.take(rank), future, awaitable=True)
@@ -94,8 +95,9 @@ def answers_of(futures: Iterable[Future]) -> list[Any]:
 class Notes(Chare):
     """What a PE has noted in a case."""
 
-    def begin(self, case: str) -> None:
-        """Begin a new case."""
+    def begin(self, case: str, number: int, watcher: Watcher) -> None:
+        """Begin a new case, of this number among those of the launch."""
+        watcher.heartbeat(charm.myPe(), number)
         yielding.begin()
         LOG.forget()
         ORDER.begin(case)
