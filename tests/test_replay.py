@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -319,6 +320,13 @@ def test_a_run_is_predicted_to_take_as_long_as_it_did() -> None:
     assert found.imbalance == pytest.approx(own_imbalance(some))
 
 
+def test_loads_of_pes_that_share_a_core_are_named() -> None:
+    """Catches a prediction from waits for a core, which are the run's own, without a word."""
+    crowd = {"oversubscribed": True, "host": {"cores": 1}, "pes": 2}
+    notes = "; ".join(command._notes([run(record=crowd)], [Costs(0, 0, 0, 0, 0)], []))
+    assert "oversubscribed: 2 PEs on 1 core; loads include waits for a core" in notes
+
+
 # Blocks -------------------------------------------------------------------------------------------
 
 
@@ -472,7 +480,8 @@ def test_the_command(traced: Any, tmp_path: Path, capsys: pytest.CaptureFixture[
     costs.write_text('{"message_s": 1e-5, "byte_s": 1e-9, "balancing_s": 0.001}')
     target, figure = tmp_path / "found.json", tmp_path / "found.svg"
     words = f"--pes 2,4..16 --odf 1,2 --lb-periods 1,2 --costs {costs} --json {target}"
-    status = main(["replay", str(path), str(path), *words.split(), "--figure", str(figure)])
+    again = shutil.copy(path, tmp_path)
+    status = main(["replay", str(path), str(again), *words.split(), "--figure", str(figure)])
     out = capsys.readouterr().out
     assert status == VALID and "Loads of pic" in out and "(2 runs)" in out
     found = json.loads(target.read_text())
@@ -498,12 +507,21 @@ def test_the_command(traced: Any, tmp_path: Path, capsys: pytest.CaptureFixture[
         ("--own", "has no loads of a runtime's balancer"),
         ("--figure run.bmp", "must end in .png"),
         ("--costs costs.json", "may have message_s"),
+        ("--lb-first 0", "from 1"),
+        ("--own --pes 4", "--own given: not with --pes"),
+        ("--own --lb-first 3", "--own given: not with --lb-first"),
+        ("--own --json x.json", "--own given: not with --json"),
+        ("--json nowhere/x.json", "there is no directory"),
+        ("--json {run}", "is the file of RUN.h5 1"),
+        ("--figure x.svg --json x.svg", "is the file of --json"),
+        ("{run}", "is the file of RUN.h5 1"),
     ],
 )
 def test_bad_input(traced, words, said, monkeypatch, tmp_path):
-    """Catches an option that is wrong without one line that says so."""
+    """Catches an option that is wrong without one line that says so, and a run that is replaced."""
     monkeypatch.chdir(tmp_path)
     Path("costs.json").write_text('{"messages": 1}')
+    words = words.format(run=traced[0])
     assert said in support.refused(["replay", traced[0], *words.split()])
 
 

@@ -19,9 +19,9 @@ from miniapps.workbench.replay.costs import Costs
 from miniapps.workbench.replay.names import NONE, OPTIMAL
 from miniapps.workbench.replay.predict import Choice, Prediction, costs_of, own_imbalance, predict
 from miniapps.workbench.replay.recorded import Recorded
-from miniapps.workbench.run.record import DISTURBED, disturbed, disturber
+from miniapps.workbench.run.record import DISTURBED, crowded, disturbed, disturber
 from miniapps.workbench.run.replaced import write_text
-from miniapps.workbench.run.writable import check_figure
+from miniapps.workbench.run.writable import check_figure, check_writable, require_apart
 from miniapps.workbench.show.captions import command_text, problem_text
 from miniapps.workbench.show.marks import write
 from miniapps.workbench.show.saved import SavedRun
@@ -33,6 +33,7 @@ from miniapps.workbench.table import Table, show, width, wrapped
 PERIOD = 20  # steps
 USUAL = ("Greedy", "GreedyRefine", "RefineA", "RefineB", NONE, OPTIMAL)
 MS, MB = 1e3, 1e-6
+NOT_OWN = "pes", "balancers", "lb_periods", "lb_first", "odf", "costs", "figure", "json"
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,11 @@ class Row:
 
 def replay(options: argparse.Namespace) -> int:
     """Carry out the command; returns the exit status. Raises InputError."""
-    check_figure(options.figure)
+    _check_files(options)
     if options.own:
+        for name in NOT_OWN:
+            option = f"--{name.replace('_', '-')}"
+            require(getattr(options, name) is None, "--own", "given", f"not with {option}")
         return _own([SavedRun.read(path) for path in options.files])
     runs = [Recorded.read(path) for path in options.files]
     _require_alike(runs, options.files)
@@ -84,6 +88,15 @@ def replay(options: argparse.Namespace) -> int:
     for some in by_pes:
         print(*wrapped(sentence(some), width()), sep="\n")
     return VALID
+
+
+def _check_files(options: argparse.Namespace) -> None:
+    """Raise InputError if a file would replace another, cannot be written, or is given twice."""
+    runs = {f"RUN.h5 {number}": path for number, path in enumerate(options.files, 1)}
+    written = {"--costs": options.costs, "--json": options.json, "--figure": options.figure}
+    require_apart(runs | written)
+    check_writable("--json", options.json)
+    check_figure(options.figure)
 
 
 def _require_alike(runs: Sequence[Recorded], files: Sequence[Any]) -> None:
@@ -192,6 +205,9 @@ def _notes(
     if byte and runs[0].sizes is None:
         yield "the run was not traced, so the sizes of its blocks are not known"
     yield from (f"left out: {reason}" for reason in refused)
+    crowd = next((run.record for run in runs if run.record["oversubscribed"]), None)
+    if crowd is not None:
+        yield f"oversubscribed: {crowded(crowd, 'PE')}; loads include waits for a core"
     worst = max((run.record for run in runs), key=disturbed)
     if disturbed(worst) > DISTURBED:
         yield f"DISTURBED: {disturber(worst)}; blocks that it held up seem heavy"

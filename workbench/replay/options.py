@@ -26,7 +26,7 @@ def pe_counts(text: str) -> list[int]:
     found: list[int] = []
     for part in text.split(","):
         low, dots, high = part.partition("..")
-        least, most = _count(low, MOST_PES), _count(high or low, MOST_PES)
+        least, most = count(low, MOST_PES), count(high or low, MOST_PES)
         if dots and (not high or least > most):
             raise ValueError("FEWEST..MOST, such as 2..64")
         while least <= most:
@@ -37,7 +37,7 @@ def pe_counts(text: str) -> list[int]:
 
 def counts(text: str) -> list[int]:
     """Integers above 0, as ``20,80``. Raises ValueError."""
-    return list(dict.fromkeys(_count(part, MOST_STEPS) for part in text.split(",")))
+    return list(dict.fromkeys(count(part) for part in text.split(",")))
 
 
 def balancers(text: str) -> list[str]:
@@ -49,8 +49,8 @@ def balancers(text: str) -> list[str]:
     return list(dict.fromkeys(name for name in names if name))
 
 
-def _count(text: str, most: int) -> int:
-    """An integer from 1 to ``most``."""
+def count(text: str, most: int = MOST_STEPS) -> int:
+    """An integer from 1 to ``most``. Raises ValueError."""
     value = integer(text)
     if not 1 <= value <= most:
         raise ValueError(f"integers from 1 to {most}")
@@ -72,7 +72,7 @@ def add_replay_options(parser: argparse.ArgumentParser) -> None:
     listed("--lb-periods", counts, "steps between load-balancing steps; default: 20", "LIST")
     help = "blocks per PE, made of neighbouring blocks of the run; default: all blocks as they are"
     listed("--odf", counts, help, "LIST")
-    add("--lb-first", type=typed(integer), metavar="STEP", help="default: the period")
+    add("--lb-first", type=typed(count), metavar="STEP", help="default: the period")
     add("--costs", type=Path, metavar="FILE", help="JSON: seconds per message, byte and others")
     help = "replay the run's own load-balancing steps; exit status 1 if a block went elsewhere"
     add("--own", action="store_true", help=help)
