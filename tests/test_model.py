@@ -9,6 +9,7 @@ import dataclasses
 import importlib
 import itertools
 import math
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from miniapps.stencil3d.problem import load_factor
 from miniapps.workbench.model import (
     campaigns,
     check,
+    command,
     errors,
     fitting,
     formula,
@@ -41,7 +43,7 @@ from miniapps.workbench.model.formula import Situation
 from miniapps.workbench.model.machine import Machine
 from miniapps.workbench.run.cases import Case
 from miniapps.workbench.show import model_figure
-from miniapps.workbench.study import figures
+from miniapps.workbench.study import figures, plan
 from miniapps.workbench.study.analysis import Result
 from miniapps.workbench.study.overlay import NOTE, Overlay
 from miniapps.workbench.study.report import read_study
@@ -543,11 +545,11 @@ def test_intervals_contain_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = formula.predicted(true, asked)
     for seed in range(3):
         fitted = fitting.fit(known(), cells_of(true, 0.03, 10 + seed)[:12])
-        step = fitted.predict(formula.counts(known(), asked))
+        step, _ = fitted.predict(formula.counts(known(), asked))
         inside += step.low <= seconds <= step.high
         assert step.low < step.value < step.high < 2 * step.low
     assert inside == 3
-    unfitted = fitting.from_machine(known()).predict(formula.counts(known(), asked))
+    unfitted, _ = fitting.from_machine(known()).predict(formula.counts(known(), asked))
     assert unfitted.low < seconds < unfitted.high and unfitted.high > 1.5 * unfitted.low
 
 
@@ -558,6 +560,20 @@ def test_draws_follow_the_machines_intervals() -> None:
     cost = own.costs["kernel.pic.particles"]
     spread = np.log(drawn["kernel.pic.particles"]).std()
     assert spread == pytest.approx(math.log(cost.high / cost.low) / 5.15, rel=0.25)
+
+
+def test_many_pes_need_no_memory_for_every_draw() -> None:
+    """Catches arrays of all draws x PEs, for which 10^6 PEs needed more than 20 GB."""
+    pes = np.ones((formula.SAMPLES, 1000, 1))
+    name = "kernel.jacobi2d.cells"
+    counts = formula.Counts((name,), 1, pes, pes, pes, pes[:, :0], np.zeros(8, bool), None, 1)
+    tracemalloc.start()
+    try:
+        step, drawn = fitting.from_machine(known()).predict(counts)
+        assert tracemalloc.get_traced_memory()[1] < 20 * pes.nbytes
+    finally:
+        tracemalloc.stop()
+    assert step.value == pytest.approx(3 * known().cost(name).value) and drawn.size == 200
 
 
 # Predictions -------------------------------------------------------------------------------------
@@ -679,6 +695,8 @@ BROKEN = [
     ("[kernel.pic.particles]\nbytes = 3", "kernel.pic.particles.seconds"),
     ("[driver.mpi]\nspeed = [1, 1, 1]", "driver.mpi has 'speed', no cost"),
     ("[balancing]\n'a b' = [1, 1, 1]", "no balancer"),
+    ("[[balancing]]\n", "balancing must be a table"),
+    ("[kernel.pic.particles]\nseconds = [1, 1, 1]\nbytes = -8", "a finite number of 0 or more"),
     ("memory = 3", "the file.memory must be an object"),
 ]
 
@@ -861,6 +879,12 @@ def test_the_figure_of_the_check() -> None:
     assert predicted == [(row.place, pytest.approx(2e3 * row.published_s)) for row, _ in rows]
     assert [place for place, _ in predicted] == [1, 2, 4, 8] and axes.get_title() == table.title
     assert faults(drawn, ["published", "predicted"]) == []
+
+
+def test_kinds_of_prediction_say_what_is_predicted() -> None:
+    """Catches a help that says which runs a study makes, where nothing runs."""
+    assert {*command.KINDS} == {*plan.KINDS} - {"granularity"}
+    assert not {*command.KINDS.values()} & {*plan.KINDS.values()}
 
 
 @pytest.mark.long

@@ -14,9 +14,13 @@ from miniapps.workbench.exit_status import VALID
 from miniapps.workbench.run.spec import RunSpec
 from miniapps.workbench.run.writable import check_figure
 from miniapps.workbench.show.marks import write
-from miniapps.workbench.study import plan
 
-KINDS = {kind: help for kind, help in plan.KINDS.items() if kind != "granularity"}
+KINDS = {
+    "strong": "the time per step of the same problem on more and more PEs",
+    "weak": "that of a problem that grows with the PEs",
+    "odf": "the number of blocks per PE with the shortest step",
+    "lb": "the gain of each balancer with every period, and whether it pays",
+}
 MOST_PREDICTED = 16  # the default for --pes ends at so many full hosts
 EXAMPLES = """examples:
   miniapps model measure

@@ -55,16 +55,19 @@ class Fitted:
     draws: Mapping[str, np.ndarray]
     left_out: Sequence[LeftOut] = ()
 
-    def predict(self, counts: Counts) -> Interval:
-        """Seconds per step with an interval."""
+    def predict(self, counts: Counts) -> tuple[Interval, np.ndarray]:
+        """Seconds per step with an interval, and those of each draw of the costs: (D,).
+
+        One draw at a time: arrays of all draws x PEs would not fit into memory for 10^6 PEs.
+        """
         value = float(counts.seconds(values(self.machine, counts.names)))
         costs = np.array([self.draws[name] for name in counts.names])
-        drawn = np.asarray(counts.seconds(costs))
+        drawn = np.array([counts.seconds(one) for one in costs.T])
         off = np.random.default_rng(0).normal(0.0, 1.0, (DRAWS, drawn.size)) * misfit_of(
             self.left_out
         )
         low, high = np.quantile(drawn * np.exp(off), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-        return Interval(value, min(float(low), value), max(float(high), value))
+        return Interval(value, min(float(low), value), max(float(high), value)), drawn
 
 
 def from_machine(machine: Machine) -> Fitted:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from miniapps.parameters import InputError, require
-from miniapps.workbench.run.shapes import FLAG, LINE, NAMED, POSITIVE, SEVERAL, fits, misfit
+from miniapps.workbench.run.shapes import AMOUNT, FLAG, LINE, NAMED, POSITIVE, SEVERAL, fits, misfit
 from miniapps.workbench.study.options import table_of
 from miniapps.workbench.study.statistics import Interval
 
@@ -150,25 +150,30 @@ def _costs(path: Path, table: dict[str, Any]) -> Iterator[tuple[str, Interval]]:
         for kind, entry in _tables(path, {app: kinds}, app):
             strange = sorted(set(entry) - {"seconds", "bytes"})
             require(not strange, "--machine", path, f"kernel.{app}.{kind} has {strange}")
-            bytes_ = entry.get("bytes", 1.0)
-            positive = POSITIVE.fits(bytes_) or bytes_ == 0
-            require(positive, "--machine", path, f"kernel.{app}.{kind}.bytes must be a number")
+            words = f"kernel.{app}.{kind}.bytes must be {AMOUNT.allowed}"
+            require(AMOUNT.fits(entry.get("bytes", 0)), "--machine", path, words)
             name = kernel(app, kind)
             yield name, _interval(path, f"{name}.seconds", entry.get("seconds"))
     for name, entry in _tables(path, table, "driver"):
         for key, value in entry.items():
             require(key in DRIVER, "--machine", path, f"driver.{name} has {key!r}, no cost")
             yield driver(name, key), _interval(path, driver(name, key), value)
-    for name, value in table.get("balancing", {}).items():
+    for name, value in _table(path, table, "balancing").items():
         require(fits(NAMED, name), "--machine", path, f"balancing has {name!r}, no balancer")
         yield balancing(name), _interval(path, balancing(name), value)
 
 
-def _tables(path: Path, table: dict[str, Any], key: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The tables below a key. Raises InputError if something else is there."""
+def _table(path: Path, table: dict[str, Any], key: str) -> dict[str, Any]:
+    """The table below a key, empty if there is none. Raises InputError for something else."""
     below = table.get(key, {})
-    require(isinstance(below, dict), "--machine", path, f"{key} must be a table")
-    for name, entry in below.items():
+    if not isinstance(below, dict):
+        raise InputError("--machine", path, f"{key} must be a table")
+    return below
+
+
+def _tables(path: Path, table: dict[str, Any], key: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The tables below a key, in a table. Raises InputError if something else is there."""
+    for name, entry in _table(path, table, key).items():
         whole = isinstance(entry, dict) and fits(NAMED, name)
         require(whole, "--machine", path, f"{key}.{name!r} must be a table")
         yield name, entry

@@ -65,8 +65,7 @@ def prediction(fitted: Fitted, asked: Situation) -> Prediction:
     """The prediction of one run."""
     found = counts(fitted.machine, asked)
     costs = values(fitted.machine, found.names)
-    drawn = np.asarray(found.seconds(np.array([fitted.draws[name] for name in found.names])))
-    return Prediction(asked, found, fitted.predict(found), drawn, costs)
+    return Prediction(asked, found, *fitted.predict(found), costs)
 
 
 def tables(kind: str, found: Sequence[Prediction]) -> list[Table]:
