@@ -365,6 +365,16 @@ def test_the_most_pes_of_all_runs_count(monkeypatch: pytest.MonkeyPatch) -> None
     assert found.word == HOLDS
 
 
+def test_a_claim_on_many_pes_is_not_told_by_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a line of 64 PEs compared with one of 8, whose larger runs are still missing."""
+    monkeypatch.setattr(statistics, "_bca", support.between_trials)
+    short = replace(FAST, trials={8: FAST.trials[8]})
+    both = {one.name: replace(one, unit="ms", records=({"pes": 64, "oversubscribed": False},))
+            for one in (short, SLOW)}  # fmt: skip
+    found = predicates.outcome(claim_of(published=2.5, needs_pes=9), both)
+    assert found.said == "undecided: published on 9 PEs and more, measured on 8"
+
+
 def test_parallel_runs_are_compared_on_the_most_pes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a mean over numbers of PEs, of which one says nothing about communication."""
     monkeypatch.setattr(statistics, "_bca", support.between_trials)
@@ -715,6 +725,9 @@ needs-pes = 64
         (["espm2-fig7", "--campaign", "x.jsonl"], "--campaign x.jsonl: there is no such file"),
         (["espm2-fig7", "--folder", str(ROOT / "README.md")], "README.md: cannot be made: "),
         (["espm2-fig7", "--list"], "--list given: names all: give it alone"),
+        (["--list", "--quick"], "--list given: names all: give it alone"),
+        (["espm2-fig7", "--report"], "FIGURE espm2-fig7: not with --report"),
+        (["--report", "--max-noise", "2%"], "--max-noise given: nothing is run"),
         (["espm2-fig7", "--", "-v"], "-- -v: a study passes no options to launchers"),
     ],
 )
@@ -732,6 +745,7 @@ def test_a_wrong_command_is_one_line(words, line, refused, monkeypatch, tmp_path
         ("espm2-fig3", "charmpy-fig2", "of the study of espm2-fig3, whose app is jacobi2d"),
         ("espm2-fig7", "espm2-fig7-pic_hopping", "of the study of espm2-fig7, whose app is pic"),
         ("espm2-fig7", "espm2-fig1", "of the study of espm2-fig7, whose kind is lb"),
+        ("espm2-fig5", "espm2-fig3", "of the study of espm2-fig5, whose device is gpu"),
         ("espm2-fig1", "espm2-fig7", "of the study of espm2-fig1, whose kind is comm"),
         ("ppython-fig3", "espm2-fig1", "of the study of ppython-fig3, whose source is Byun"),
     ],
@@ -868,9 +882,10 @@ def test_a_peer_without_its_program_says_what_to_install(monkeypatch: Any, tmp_p
     assert peers.missing("C") == "there is no C compiler, cc"
     with pytest.raises(InputError, match="peers Fortran: one of LAMMPS, C"):
         peers.missing("Fortran")
-    peers.measure("C", study_of(carry_out.options_of(FIGURES["espm2-c"], "quick", None)), 1,
-                  tmp_path / "c.json")  # fmt: skip
-    assert not (tmp_path / "c.json").exists()
+    assert carry_out.missing(FIGURES["espm2-c"]) == "there is no C compiler, cc"
+    with pytest.raises(InputError, match="reproduce espm2-c: there is no C compiler, cc"):
+        carry_out.carry_out(FIGURES["espm2-c"], "quick", tmp_path / "made", None)
+    assert not (tmp_path / "made").exists()
 
 
 def test_the_pic_in_c_is_right(tmp_path: Path) -> None:

@@ -40,8 +40,9 @@ def missing(figure: Figure) -> str | None:
             OPENED.get("gpu").require(figure.gpus)
         except DeviceUnavailable as error:
             return f"needs {counted(figure.gpus, 'GPU')}: {error}"
-    lacking = [reason for name in _drivers(figure) if (reason := drivers.get(name).unavailable())]
-    return "; ".join(lacking) or None
+    needed = [drivers.get(name).unavailable() for name in _drivers(figure)]
+    needed += map(peers.missing, figure.peers)
+    return "; ".join(filter(None, needed)) or None
 
 
 def _drivers(figure: Figure) -> list[str]:

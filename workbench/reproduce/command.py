@@ -45,7 +45,8 @@ def command(options: argparse.Namespace, runtime: list[str]) -> int:
     refuse_runtime(runtime)
     every = papers.figures()
     if options.list:
-        alone = not options.names and not options.all
+        others = "names", "all", "quick", "full", "report", "campaign", "max_noise"
+        alone = not any(getattr(options, name) for name in others)
         require(alone, "--list", "given", "names all: give it alone")
         show(list(tables.listed(every)))
         return VALID
@@ -59,10 +60,13 @@ def command(options: argparse.Namespace, runtime: list[str]) -> int:
 
 def chosen(options: argparse.Namespace, every: Sequence[Any]) -> list[Any]:
     """The figures that are asked for. Raises InputError."""
-    whole = options.all or options.report
-    require(not (whole and options.names), "FIGURE", " ".join(options.names), "not with --all")
-    require(not (whole and options.campaign), "--campaign", options.campaign, "not with --all")
-    require(whole or bool(options.names), "FIGURE", "missing", "name one, or give --list or --all")
+    whole = "--all" if options.all else "--report" if options.report else ""
+    wrong = f"not with {whole}"
+    require(not (whole and options.names), "FIGURE", " ".join(options.names), wrong)
+    require(not (whole and options.campaign), "--campaign", options.campaign, wrong)
+    runs = not options.report and options.campaign is None
+    require(runs or options.max_noise is None, "--max-noise", "given", "nothing is run")
+    require(bool(whole or options.names), "FIGURE", "missing", "name one, or give --list or --all")
     one = len(options.names) == 1 or options.campaign is None
     require(one, "--campaign", options.campaign, "needs a single FIGURE")
     known = {figure.name: figure for figure in every}

@@ -134,12 +134,15 @@ def outcome(claim: Claim, lines: Mapping[str, Line], model: str | None = None) -
     values = measured(claim, mine, base, at)
     unit = "" if claim.take in NEUTRAL else mine.unit
     made = replace(plain, values=values, unit=unit, at=tuple(at))
-    return _told(made, [*mine.records, *(base.records if base else ())], limits)
+    records = [*mine.records, *(base.records if base else ())]
+    pes = at[-1] if _is_by_pes(mine) else max(int(record["pes"]) for record in records)
+    return _told(made, records, pes, limits)
 
 
-def _told(made: Outcome, records: Sequence[Mapping[str, Any]], limits: Range | None) -> Outcome:
-    """A measured outcome with its result. ``records``: those of its runs."""
-    pes = max(int(record["pes"]) for record in records)
+def _told(
+    made: Outcome, records: Sequence[Mapping[str, Any]], pes: int, limits: Range | None
+) -> Outcome:
+    """A measured outcome with its result. ``records``: those of its runs; ``pes``: the most."""
     others = [disturbed(dict(record)) for record in records]
     if made.claim.reason is not None or limits is None:
         return replace(made, reason=made.claim.reason or "no number is published")
@@ -176,8 +179,13 @@ def _positions(claim: Claim, mine: Line, base: Line | None) -> list[int]:
     found = sorted(at for at in both if least <= at <= most)
     if claim.take in (GROWTH, EFFICIENCY):
         return [found[0], found[-1]] if len(found) > 1 else []
-    by_pes = mine.unit == "ms"  # the most PEs say most about a claim on parallel runs
-    return found if claim.each or not by_pes else found[-1:]
+    # the most PEs say most about a claim on parallel runs
+    return found if claim.each or not _is_by_pes(mine) else found[-1:]
+
+
+def _is_by_pes(line: Line) -> bool:
+    """Whether a line has times of an app by PEs, rather than values of messages by bytes."""
+    return line.unit == "ms"
 
 
 def measured(claim: Claim, mine: Line, base: Line | None, at: Sequence[int]) -> dict[int, Interval]:

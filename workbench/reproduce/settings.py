@@ -20,7 +20,7 @@ def require_of(figure: Figure, campaign: Campaign, path: Path, model: str | None
         asked = {"kind": COMM, "source": asked_of_messages(figure, FULL).source}
     else:
         head = study_of(options_of(figure, FULL, None)).head()
-        asked = {"kind": head["kind"], "app": model or head["app"]}
+        asked = {"kind": head["kind"], "app": model or head["app"], "device": head["device"]}
     for key, value in asked.items():
         allowed = f"is not of the study of {figure.name}, whose {key} is {value}"
         require(campaign.head["study"].get(key) == value, "campaign", path, allowed)
