@@ -731,6 +731,12 @@ def test_broken_machines_are_refused_in_one_line(text: str, words: str, tmp_path
         (["check", "--figure", "x.xyz"], "--figure x.xyz: must end in .png, .svg, .pdf"),
         (["strong", "jacobi2d", "--machine", "two-cores", "--figure", "x"], "x: must end in .png"),
         (["lb", "jacobi2d", "--machine", "two-cores", "--drivers", "mpi"], "--drivers mpi"),
+        (["strong", "jacobi2d", "--machine", "two-cores", "--dtype", "float32"], "must be float64"),
+        (["odf", "jacobi2d", "--machine", "two-cores", "--tolerance", "1e-3"], "not counted"),
+        (
+            ["lb", "pic", "--machine", "two-cores", "--odf", "2", "--event", "inject:5:9:0,4,0,4"],
+            "model pic: has no --event",
+        ),
         *((["strong", app], f"APP {app}: has no loads") for app in ("cg", "transpose", "amr")),
         (["measure", "--hosts", "a:2"], "--hosts a:2: must be two hosts or more"),
     ],

@@ -9,6 +9,7 @@ import numpy as np
 from miniapps import kernels
 from miniapps.decomposition import Layout, split
 from miniapps.loads import BLOCKS, Flow, Loads, widths
+from miniapps.parameters import require
 from miniapps.pic.particles import NAMES
 from miniapps.pic.problem import PicProblem
 
@@ -16,10 +17,11 @@ EXACT = 1 << 26  # cells of the largest mesh on which every random number is dra
 
 
 def loads(problem: PicProblem, layout: Layout, step: int = 0) -> Loads:
-    """What blocks compute and send in a step, without events.
+    """What blocks compute and send in a step. Raises InputError for events, which are not counted.
 
     All particles move alike, so the blocks of step s hold the cells that are as many moves behind.
     """
+    require(not problem.events, "model", "pic", "has no --event")
     shift = problem.motions[0].shift(step)
     counts = counted(problem, layout.grid[1], shift[1] % problem.size)
     ends = np.array([layout.bounds((column, 0))[0] for column in range(layout.grid[0])])

@@ -21,6 +21,7 @@ KINDS = {
     "odf": "the number of blocks per PE with the shortest step",
     "lb": "the gain of each balancer with every period, and whether it pays",
 }
+DTYPE = "float64"  # of the costs of machines
 MOST_PREDICTED = 16  # the default for --pes ends at so many full hosts
 EXAMPLES = """examples:
   miniapps model measure
@@ -86,6 +87,7 @@ def _predict(options: argparse.Namespace, runtime: list[str]) -> int:
     machine = measure.machine_named(options.machine)
     options.pes = options.pes or _usual_pes(options.kind, machine)
     specs = study_of(options).planned()
+    _require_counted([spec.problem for spec in specs], campaign)
     shown = []
     if campaign is None:
         fitted = from_machine(machine)
@@ -107,6 +109,16 @@ def _predict(options: argparse.Namespace, runtime: list[str]) -> int:
         figure = figure_of(options.kind, machine.name, options.app, problems, lines)
         print(write(figure, options.figure))
     return VALID
+
+
+def _require_counted(problems: Sequence[Any], campaign: Any) -> None:
+    """Raise InputError for a tolerance, whose tests are not counted, and costs of another dtype."""
+    fitted = {} if campaign is None else campaign.head["study"]["problem"]
+    costs = fitted.get("dtype", DTYPE)
+    for problem in problems:
+        tolerance, dtype = getattr(problem, "tolerance", 0.0), getattr(problem, "dtype", costs)
+        require(not tolerance, "--tolerance", tolerance, "must be 0: its tests are not counted")
+        require(dtype == costs, "--dtype", dtype, f"must be {costs}, as that of the costs")
 
 
 def _require_enough(path: Path, cells: Sequence[Any]) -> None:
