@@ -45,6 +45,7 @@ from miniapps.workbench.run.cases import Case
 from miniapps.workbench.show import model_figure
 from miniapps.workbench.study import figures, plan
 from miniapps.workbench.study.analysis import Result
+from miniapps.workbench.study.cells import with_bounds
 from miniapps.workbench.study.overlay import NOTE, Overlay
 from miniapps.workbench.study.report import read_study
 from miniapps.workbench.study.statistics import Interval
@@ -610,6 +611,45 @@ def test_balancing_pays_if_its_gain_is_above_one(cost: float, result: str) -> No
     gained, paid = found[1].counts.balance(found[1].costs)
     assert float(period.replace(",", "")) == pytest.approx(paid / gained.mean(), rel=0.1)
     assert paid == pytest.approx(8 * cost)
+
+
+def two_steps(pes: int, ms: float) -> predict.Prediction:
+    """A prediction of two sampled steps, in which PEs compute 3 and 1 ms, then 1 and 1."""
+    name, own = "kernel.pic.particles", (machine.balancing(machine.KEPT), "balancing.Greedy")
+    compute, none = np.zeros((2, 2, 3)), np.zeros((2, 2, 3))
+    compute[..., 0] = [[3, 1], [1, 1]]
+    counts = formula.Counts(
+        (name, *own), 1, compute, none, none, none, np.zeros(2, bool), "Greedy", 5
+    )
+    problem = problem_of("pic", size=64, particles=100)
+    asked = Situation("pic", problem, Case("mpi", pes))
+    step = Interval(ms * 1e-3, ms * 1e-3, ms * 1e-3)
+    return predict.Prediction(asked, counts, step, np.ones(1), np.array([1e-3, 0.5, 0.01]))
+
+
+@pytest.mark.parametrize(("kind", "shares"), [("strong", ["-", "80.0%"]), ("weak", ["-", "320.0%"]),
+                                              ("lb", ["-", "-"])])  # fmt: skip
+def test_efficiencies_are_those_of_the_kind(kind: str, shares: list[str]) -> None:
+    """Catches weak scaling that is told as strong, and a share of the mean PE or of all samples."""
+    found = [two_steps(2, 8.0), two_steps(8, 2.5)]
+    rows = predict.tables(kind, found)[0].rows
+    assert [row[-1] for row in rows] == shares
+    assert [row[-2] for row in rows] == ["25.0%", "80.0%"]  # 2 of 8 and of 2.5 ms
+    assert predict.imbalance(found[0]) == pytest.approx(4 / 3)
+    assert predict.least_period(found[0]) == pytest.approx(0.01 / 0.25e-3)
+
+
+def test_the_interval_of_a_gain_has_99_percent_of_the_draws() -> None:
+    """Catches 90 % of the draws, and the gain of the balanced run upside down."""
+    drawn = {None: np.linspace(0.5, 1.5, 1001), "Greedy": np.full(1001, 0.5)}
+    found = []
+    for balancer, draws in drawn.items():
+        one = two_steps(2, 8.0 if balancer is None else 4.0)
+        case = Case("charm", 2, 8, balancer, 5) if balancer else Case("charm", 2, 8)
+        asked = dataclasses.replace(one.situation, case=case)
+        found.append(dataclasses.replace(one, situation=asked, drawn=draws))
+    ((*_, gain, _, _),) = predict.balancing_table(found).rows
+    assert gain == with_bounds(Interval(2.0, 1.01, 2.99))
 
 
 # Published tables and our own campaigns ----------------------------------------------------------

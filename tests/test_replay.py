@@ -525,6 +525,15 @@ def test_bad_input(traced, words, said, monkeypatch, tmp_path):
     assert said in support.refused(["replay", traced[0], *words.split()])
 
 
+def test_a_run_that_is_not_valid_predicts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches loads of a wrong program."""
+    saved = by_hand()
+    wrong = replace(saved, record=saved.record | {"valid": False})
+    monkeypatch.setattr(SavedRun, "read", lambda _: wrong)
+    with pytest.raises(InputError, match="must be of a valid run"):
+        Recorded.read(Path("run.h5"))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [("[]", "no JSON object"), ('{"byte_s": -1}', "0 or more"), ('{"byte_s": "x"}', "0 or more"),
