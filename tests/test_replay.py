@@ -320,11 +320,14 @@ def test_a_run_is_predicted_to_take_as_long_as_it_did() -> None:
     assert found.imbalance == pytest.approx(own_imbalance(some))
 
 
-def test_loads_of_pes_that_share_a_core_are_named() -> None:
-    """Catches a prediction from waits for a core, which are the run's own, without a word."""
+def test_notes_say_what_is_counted() -> None:
+    """Catches costs in other units, and waits for a core, which are the run's own, as loads."""
     crowd = {"oversubscribed": True, "host": {"cores": 1}, "pes": 2}
-    notes = "; ".join(command._notes([run(record=crowd)], [Costs(0, 0, 0, 0, 0)], []))
+    costs = Costs(balancing_s=0.004, migrated_byte_s=2e-9, step_s=0.001)
+    notes = "; ".join(command._notes([run(record=crowd)], [costs], []))
     assert "oversubscribed: 2 PEs on 1 core; loads include waits for a core" in notes
+    assert "1.000 ms for all else; a load-balancing step: 4.000 ms, and 2.000 ms per MB" in notes
+    assert "recorded: 7,500 ms per step, imbalance 1.400" in notes
 
 
 # Blocks -------------------------------------------------------------------------------------------

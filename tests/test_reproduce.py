@@ -872,6 +872,13 @@ def test_whether_counts_refute_a_gain() -> None:
     )
 
 
+def test_numbers_differ_if_no_value_is_in_both_intervals() -> None:
+    """Catches a difference that is seen in one direction only, and one between overlapping ones."""
+    few, more, most = (Interval(x, x - 1, x + 1) for x in (2.0, 3.0, 5.0))
+    assert tables.apart(few, most) and tables.apart(most, few)
+    assert not tables.apart(few, more) and not tables.apart(most, more)
+
+
 # Peers --------------------------------------------------------------------------------------------
 
 
@@ -902,6 +909,14 @@ def test_the_pic_in_c_is_right(tmp_path: Path) -> None:
     with mock.patch.object(peers, "C_PROGRAM", tmp_path / "wrong.c"):
         with pytest.raises(subprocess.CalledProcessError):
             peers.of_c(small, 1)
+
+
+def test_a_step_of_the_pic_in_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a step of as many particles as C has placed, which are not those of the study."""
+    study = study_of(carry_out.options_of(FIGURES["espm2-c"], "quick", None))
+    done = subprocess.CompletedProcess([], 0, stdout="300000 2.0")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
+    assert peers.of_c(study, 1) == pytest.approx(1e3 * 2.0 / 40 * 600_000 / 300_000)
 
 
 def test_a_step_of_lammps(monkeypatch: Any) -> None:
