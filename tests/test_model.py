@@ -11,6 +11,7 @@ import itertools
 import math
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from miniapps.workbench.model import (
     formula,
     machine,
     measure,
+    overlay,
     predict,
     published,
 )
@@ -850,6 +852,18 @@ def test_a_synthetic_machine_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert found.pes_per_host == 2 and "Abacus" in found.name
 
 
+@pytest.mark.parametrize("pes", [1, 2])
+def test_bandwidth_is_that_of_all_pes_together(pes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches the bandwidth of one PE taken for that of a host, and the slowest of the trials."""
+    own, name = known(), "kernel.jacobi2d.cells"
+    in_cache, per_pe = own.cost(name).value, 4e9  # B/s, the limit of a PE
+    seconds = (in_cache**4 + (own.moved["jacobi2d.cells"] / per_pe) ** 4) ** 0.25  # of a cell
+    rates = itertools.cycle(pes / seconds * slower for slower in (0.5, 1.0, 0.7))
+    monkeypatch.setattr(measure, "record_of", lambda _: {"rate": {"value": next(rates)}})
+    case = Case("mpi", pes)
+    assert measure.bandwidth(own, (64, 64), case, 9) == pytest.approx(pes * per_pe)
+
+
 def test_caches_are_those_of_the_system(tmp_path: Path) -> None:
     """Catches a cache of instructions, of the first level, or one that is counted for every PE."""
     for index, level, size, shared in ((0, 1, "32K", "0"), (2, 2, "1024K", "0"),
@@ -886,6 +900,18 @@ def test_predictions_are_drawn_over_the_points_of_a_study() -> None:
     assert crosses(drawn["efficiency"].axes[0]) == [(2, pytest.approx(8 / 4 / 2))]
     assert NOTE.split(":")[0] in drawn["step-time"].get_suptitle()
     assert crosses(figures.figures(canned.campaign())["step-time"].axes[0]) == []
+
+
+def test_intervals_over_a_figure_are_those_of_the_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches an interval that is not of 99 %, which is 2.58 standard deviations to each side."""
+    cell = SimpleNamespace(result=SimpleNamespace(number=7))
+    found = [fitting.LeftOut(cell, 1.0, seconds) for seconds in (1 / 1.1, 1.1)]
+    monkeypatch.setattr(overlay, "leave_one_out", lambda *_: found)
+    monkeypatch.setattr(overlay, "errors_table", lambda *_: None)
+    monkeypatch.setattr(campaigns, "cells", lambda *_: [])
+    made = overlay.overlay(known(), None).predicted[7]
+    wide = 1.1**2.5758
+    assert dataclasses.astuple(made) == pytest.approx((1.1, 1.1 / wide, 1.1 * wide))
 
 
 def test_predicted_gains_are_those_of_the_bars() -> None:
