@@ -395,7 +395,13 @@ def test_every_form_of_table_can_be_parsed(name: str) -> None:
 
 
 def test_notes_say_what_is_wrong_with_the_numbers() -> None:
-    """Catches numbers of unchecked or disturbed benchmarks that look like others."""
+    """Catches numbers of unchecked or disturbed benchmarks that look like others.
+
+    And the width of the widest interval, which is half of the distance of its ends.
+    """
+    bounds = (3, 6), (4, 5), (None, None)
+    rows = [{"value": 4.0, "low": low, "high": high} for low, high in bounds]
+    assert "99 % intervals within 37.5% of the mean" in " ".join(text.notes(by_hand("bw"), rows))
     bad = {"valid": None, "touch": "both", "oversubscribed": True, "host": {"cores": 2}}
     record = by_hand("latency", **bad)
     notes = " ".join(text.notes(record, results.rows(record)))
@@ -558,7 +564,7 @@ def test_figures_name_units() -> None:
 
 @pytest.mark.parametrize(("name", "message_s"), [("latency", 5 / 2), ("bw", 5.25)])
 def test_touching_is_timed_where_it_happens(name, message_s, monkeypatch):
-    """Catches a cost of touching that is that of warm buffers, and not of those just received.
+    """Catches a cost of touching that is that of warm buffers, or has a part of the warm-ups in it.
 
     Time passes in calls only: 5 s in one that sends and receives, 3 s in the touch after it, 1 s in
     any other touch, and 1/4 s until the clock is read. The cost of reading it around each touch is
@@ -587,7 +593,8 @@ def test_touching_is_timed_where_it_happens(name, message_s, monkeypatch):
     monkeypatch.setattr(actions, "_views", lambda *_: [view])
     for module in (actions, timing):
         monkeypatch.setattr(module, "perf_counter", clock)
-    settings = Settings(touch="both", touch_only=True, iterations=10, warmups=0, window=1)
+    monkeypatch.setattr(session, "HEARTBEAT_S", 1e6)  # so the clock is read once in 100 iterations
+    settings = Settings(touch="both", touch_only=True, iterations=10, warmups=5, window=1)
     found = Session(world, CATALOGUE[name], settings, Progress(lambda _: None))._trial(16)
     seconds = 16 / found["value"] / 1e6 if name == "bw" else found["value"] / 1e6
     assert seconds == pytest.approx(message_s)

@@ -127,6 +127,10 @@ def test_tables_of_claims(unit: str) -> None:
     In the tables, and in the file that pandas reads.
     """
     result = claim_of(unit)
+    assert [*tables._summary(result)] == ["slow: 2.00 times fast (published 2.50 to 4.00)"]
+    assert [*tables._summary(Result(result.claim, result.lines[:1]))] == [
+        f"fast: 3.00 to 6.00 {unit}"
+    ]
     values, ratios = tables.values_table(result), tables.ratios_table(result)
     titled = [column.title for column in values.columns]
     lines_ = [f"fast [{unit}]", "fast, published", f"slow [{unit}]", "slow, published"]
@@ -156,6 +160,41 @@ def test_a_higher_rate_takes_less_time(unit: str, ratio: float) -> None:
     fast, slow = claim_of(unit).lines
     found = written.times_as_long(slow, fast, 8)
     assert found is not None and found.value == pytest.approx(ratio)
+
+
+def test_written_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches pairs of other runtimes, ratios upside down, and overlapping intervals that count.
+
+    Under charm the first size takes 10 times as long with unchanged buffers and 5 times with
+    written ones, the second 1 and 2 times, and the last, which scatters, 3 times with both.
+    """
+    monkeypatch.setattr(written, "SIZES", {8: "8 B", 64: "64 B", 512: "512 B"})
+    values = {
+        ("mpi", "none"): [[2.0] * 3, [4.0] * 3, [1.0] * 3],
+        ("mpi", "both"): [[4.0] * 3, [2.0] * 3, [1.0] * 3],
+        ("charm", "none"): [[20.0] * 3, [4.0] * 3, [1.0, 2.0, 6.0]],
+        ("charm", "both"): [[20.0] * 3, [4.0] * 3, [1.0, 2.0, 6.0]],
+    }
+    point = dict.fromkeys(tables.LAUNCH, "") | {"window": 1, "benchmark": "latency"}
+    made = []
+    for (driver, touch), each in values.items():
+        trials = {size: np.array(one) for size, one in zip((8, 64, 512), each, strict=True)}
+        own = point | {"driver": driver, "touch": touch}
+        made.append(Line(f"{driver} {touch}", "us", ({"oversubscribed": False},), trials, {}, own))
+    pairs = written.pairs([Result({}, tuple(made[::-1]))])
+    effects = {row[1]: row[3:5] for row in written.effects_table(pairs).rows}
+    assert effects == {"mpi": ("2.000 [2.000, 2.000]", "0.5000 [0.5000, 0.5000]"),
+                       "charm": ("1.000 [1.000, 1.000]",) * 2}  # fmt: skip
+    compared = [
+        [numbers(cell)[0] for cell in row[3:]] for row in written.comparisons_table(pairs).rows
+    ]
+    assert compared == [[10, 5], [1, 2], [3, 3]]
+    effect, comparison = written.in_words(pairs)
+    assert "Of 6 cases, written buffers take longer in 1 and less time in 1;" in effect
+    better = (
+        "Compared with mpi, charm does better with written buffers in 1 of 3 cases and worse in 1;"
+    )
+    assert comparison.startswith(better)
 
 
 def numbers(cell: str) -> list[float]:

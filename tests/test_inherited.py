@@ -369,12 +369,16 @@ def test_bytecode_is_written_whole_or_not(monkeypatch, size, written):
 
 
 def test_a_start_that_cannot_be_known_is_absent(monkeypatch):
-    """Mistake: a negative time, with which a study refuses its own record."""
-    assert 0.0 < (system.age_s() or 0.0) < 1e5
-    late = "1 (x y) S " + " ".join(["0"] * 18) + f" {10**12} 0"
-    for told in ("", late):
-        monkeypatch.setattr(system, "text", lambda path, told=told: told)
-        assert system.age_s() is None
+    """Mistake: a negative time, with which a study refuses its own record, or one in other units.
+
+    Linux tells when a process was started in ticks since the start of the system.
+    """
+    second = os.sysconf("SC_CLK_TCK")
+    monkeypatch.setattr(time, "clock_gettime", {time.CLOCK_BOOTTIME: 50.0}.get)
+    for told, age_s in ((None, None), (60 * second, None), (42 * second, 8.0)):
+        stat = "" if told is None else "1 (x y) S " + " ".join(["0"] * 18) + f" {told} 0"
+        monkeypatch.setattr(system, "text", lambda path, stat=stat: stat)
+        assert system.age_s() == age_s
     monkeypatch.undo()
     monkeypatch.setattr(system, "age_s", lambda: None)
     record = support.run_record("echo", "--preset", "tiny")
