@@ -279,14 +279,23 @@ def test_more_than_the_memory_is_refused(refused, monkeypatch):
 
 
 def test_more_than_the_disk_is_refused(refused: Callable[..., str], tmp_path: Path) -> None:
-    """Catches a trajectory, thumbnails or hashes that end a long run by a full disk."""
+    """Catches a trajectory, thumbnails or hashes that end a long run by a full disk.
+
+    Each frame is there twice while it is written: an id, a position and a velocity for each of 768
+    atoms, 64 x 64 values, or 256 sums of four words.
+    """
     many = ["--steps", 10**12, "--output", tmp_path / "x.h5"]
-    frames = {"leanmd": "--trajectory 1", "pic": "--snapshot-every 1", "jacobi2d": "--hash-every 1"}
-    for app, asked in frames.items():
+    frames = {
+        "leanmd": ("--trajectory 1", 768 * 7 * 8),
+        "pic": ("--snapshot-every 1", 64 * 64 * 4),
+        "jacobi2d": ("--hash-every 1", 256 * 4 * 8),
+    }
+    for app, (asked, frame) in frames.items():
         said = refused("run", app, "--preset", "tiny", *asked.split(), *many)
-        assert re.search(
-            r"needs \d+\.\d GB of disk for \d+ steps, \d+\.\d GB are free; --force", said
+        found = re.search(
+            r"needs (\d+\.\d) GB of disk for \d+ steps, \d+\.\d GB are free; --force", said
         )
+        assert found is not None and float(found[1]) == pytest.approx(2 * frame * 1e3, rel=1e-9)
     assert list(tmp_path.iterdir()) == []
 
 

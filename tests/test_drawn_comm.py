@@ -81,10 +81,10 @@ def test_values_and_ratios(benchmark: str, unit: str) -> None:
 
 
 def line_of(name: str, unit: str, factor: float, published: dict[int, float]) -> Line:
-    """A line of a claim with three trials of each of two sizes."""
+    """A line of a claim with three trials of each of two sizes, in four launches."""
     trials = {8: factor * np.array([1.0, 2.0, 6.0]), 64: factor * np.array([4.0, 5.0, 9.0])}
     record = {"pes": 2, "oversubscribed": False}
-    return Line(name, unit, (record,) * 3, trials, published, dict.fromkeys(tables.LAUNCH, ""))
+    return Line(name, unit, (record,) * 4, trials, published, dict.fromkeys(tables.LAUNCH, ""))
 
 
 def claim_of(unit: str) -> Result:

@@ -218,8 +218,16 @@ def test_units_that_are_not_known_or_others(tmp_path, text, argon, line, said):
 
 
 def test_tolerances_of_a_substance() -> None:
-    """Catches limits that let neon or krypton pass, or that refuse argon's rounded numbers."""
+    """Catches limits that let neon or krypton pass, or that refuse argon's rounded numbers.
+
+    And a speed for argon's mass where the file has another, which changes the temperature.
+    """
     energy = ARGON.epsilon_k * BOLTZMANN / KCAL
+    speeds = [
+        scale.scale_of(scale.Stated(("metal", "1"), (mass, "2"), None, True), ARGON, "file").speed
+        for mass in (39.9, 40.0)
+    ]
+    assert speeds[0] / speeds[1] == pytest.approx(math.sqrt(40.0 / 39.9), rel=1e-12)
 
     def taken(mass: float, epsilon: float, sigma: float) -> bool:
         stated = scale.Stated(("real", "1"), (mass, "2"), ((epsilon, sigma), "3"), True)
