@@ -382,6 +382,11 @@ def atoms(**more: Any) -> Trajectory:
     return Trajectory(**{**given, **more})
 
 
+def record_of(sides: np.ndarray) -> dict[str, Any]:
+    """What a record says of a trajectory in such a box."""
+    return {"box": sides.tolist(), "problem": {"dt": 0.005}}
+
+
 def test_trajectories_that_are_sound() -> None:
     """Catches the refusal of what a run writes, also of one frame or one atom, or in any box."""
     state = {"atoms.id": np.array([1, 0])}
@@ -390,9 +395,10 @@ def test_trajectories_that_are_sound() -> None:
     ends = trajectory.SHORTEST, trajectory.LONGEST
     boxes = [{"sides": np.full(3, side), "positions": np.zeros_like(AT)} for side in ends]
     for more in ({}, one, *boxes):
-        claims = [*trajectory._claims_of_values(atoms(**more), state)]
+        record = record_of(atoms(**more).sides)
+        claims = [*trajectory._claims_of_values(atoms(**more), state, record)]
         assert len(claims) > 5 and [claim for claim, holds in claims if not holds] == []
-        trajectory.require_sound(atoms(**more), state, Path("run.h5"))
+        trajectory.require_sound(atoms(**more), state, record, Path("run.h5"))
 
 
 NONE = np.array([[[np.nan] * 3, [0.0] * 3]] * 2)
@@ -415,14 +421,17 @@ NONE = np.array([[[np.nan] * 3, [0.0] * 3]] * 2)
         ("at step 1 each atom of the state must be", [0, 1], {"ids": np.array([[1, 0], [0, 0]])}),
         ("positions at step 0 must be in the box", [0, 1], {"positions": NONE}),
         ("positions at step 0 must be in the box", [0, 1], {"positions": AT - 1e-9}),
-        ("positions at step 1 must be in the box", [0, 1], {"sides": EDGES - [1e-9, 0, 0]}),
+        ("positions at step 1 must be in the box", [0, 1], {"positions": AT + [[[0]], [[1e-9]]]}),
+        ("box/edges must be the record's box", [0, 1], {"sides": EDGES + [1e-9, 0, 0]}),
+        ("times must be 0.005 per step", [0, 1], {"times": np.array([0.0, 0.01])}),
         ("velocities at step 0 must be finite", [0, 1], {"velocities": NONE}),
     ],
 )
 def test_trajectories_that_are_not_sound(reason: str, ids: Any, more: Any) -> None:
     """Catches atoms in wrong places, frames at wrong times, and the wrong reason."""
     with pytest.raises(InputError) as found:
-        trajectory.require_sound(atoms(**more), {"atoms.id": np.array(ids)}, Path("run.h5"))
+        state = {"atoms.id": np.array(ids)}
+        trajectory.require_sound(atoms(**more), state, record_of(EDGES), Path("run.h5"))
     assert f"FILE.h5 run.h5: trajectory: {reason}" in str(found.value)
 
 
@@ -522,7 +531,7 @@ def test_units_of_a_trajectory(unit: Any, tmp_path: Path) -> None:
 
 
 def test_damaged_trajectories(tmp_path: Path) -> None:
-    """Catches a box of two edges, and positions that are not there."""
+    """Catches a box of two edges, positions that are not there, Python's words for no group."""
     path = written(tmp_path / "run.h5", edges=EDGES[:2])
     with h5py.File(path) as file, pytest.raises(InputError, match="trajectory: box/edges must be"):
         trajectory.trajectory_in(file, path)
@@ -533,12 +542,20 @@ def test_damaged_trajectories(tmp_path: Path) -> None:
     with h5py.File(path) as file:
         with pytest.raises(Exception, match="claims .* bytes, more than the file can hold"):
             trajectory.trajectory_in(file, path)
+    with h5py.File(path, "a") as file:
+        del file["particles/atoms"]
+        with pytest.raises(InputError, match="trajectory: there must be one group of particles"):
+            trajectory.trajectory_in(file, path)
 
 
 def test_text_of_a_trajectory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Catches rounded numbers, atoms in another order, a frame's step or time with another."""
+    """Catches rounded numbers, atoms in another order, a frame's step or time with another.
+
+    And a trajectory in the place of the atoms with which the run began.
+    """
     path, target = written(tmp_path / "run.h5"), tmp_path / "run.xyz"
-    run = SimpleNamespace(has_trajectory=True)
+    problem: dict[str, Any] = {"input": None}
+    run = SimpleNamespace(has_trajectory=True, record={"problem": problem})
     monkeypatch.setattr(SavedRun, "read", lambda source: run)
     assert xyz.write_xyz(path, target) == target
     box = "9.0 0.0 0.0 0.0 10.0 0.0 0.0 0.0 11.0"
@@ -555,6 +572,10 @@ def test_text_of_a_trajectory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ]
     with pytest.raises(InputError, match="--xyz .*there is no directory"):
         xyz.write_xyz(path, tmp_path / "no" / "run.xyz")
+    for begun_with in ("run.xyz", str(target)):
+        problem["input"] = begun_with
+        with pytest.raises(InputError, match="--xyz .*run.xyz: is the file of --input"):
+            xyz.write_xyz(path, target)
     run.has_trajectory = False
     with pytest.raises(InputError, match="--xyz .*has no trajectory of atoms"):
         xyz.write_xyz(path, target)

@@ -107,7 +107,7 @@ class SavedRun:
             broken = broken_claim(run)
             require(broken is None, "FILE.h5", source, f"contradicts itself: {broken}")
             if run.has_trajectory:
-                require_sound(trajectory_in(file, source), file["state"], source)
+                require_sound(trajectory_in(file, source), file["state"], record, source)
             return run
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,9 @@ class Trajectory:
 
 def trajectory_in(file: Any, source: Path) -> Trajectory:
     """The trajectory in a file that is open. Raises InputError if it is damaged."""
-    (group,) = file[TRAJECTORY].values()
+    groups = [*file[TRAJECTORY].values()]
+    require(len(groups) == 1, "FILE.h5", source, "trajectory: there must be one group of particles")
+    (group,) = groups
     ids, positions, velocities = (group[f"{name}/value"] for name in ELEMENTS)
     steps, times, edges = (group[name] for name in ("position/step", "position/time", "box/edges"))
     data = ids, positions, velocities, steps, times, edges
@@ -97,24 +99,31 @@ def _species(group: Any, source: Path) -> str:
     return str(*names)
 
 
-def require_sound(found: Trajectory, state: Any, source: Path) -> None:
+def require_sound(found: Trajectory, state: Any, record: Mapping[str, Any], source: Path) -> None:
     """Raise InputError unless all frames have the atoms of the final state, and finite numbers.
 
-    ``state``: the group of the final state in the same file. Reads all, some atoms at a time.
+    ``state``: the group of the final state in the same file, ``record``: its record, of which box
+    and times must be. Reads all, some atoms at a time.
     """
-    broken = next((claim for claim, holds in _claims_of_values(found, state) if not holds), None)
+    claims = _claims_of_values(found, state, record)
+    broken = next((claim for claim, holds in claims if not holds), None)
     require(broken is None, "FILE.h5", source, f"trajectory: {broken}")
 
 
-def _claims_of_values(found: Trajectory, state: Any) -> Iterator[tuple[str, bool]]:
+def _claims_of_values(
+    found: Trajectory, state: Any, record: Mapping[str, Any]
+) -> Iterator[tuple[str, bool]]:
     """What must hold of the values, in words, and whether it does; each relies on those before."""
     sides = found.sides
     fits = bool(((SHORTEST <= sides) & (sides <= LONGEST)).all())
     yield f"box/edges must be from {SHORTEST:g} to {LONGEST:g}", fits
+    yield "box/edges must be the record's box", np.allclose(sides, record["box"], 1e-12, 0)
     steps, times = found.steps[...], found.times[...]
     yield "steps must be 0 or more and increase", steps[0] >= 0 and bool((np.diff(steps) > 0).all())
     rising = np.isfinite(times).all() and times[0] >= 0 and (np.diff(times) > 0).all()
     yield "times must be finite, 0 or more, and increase", bool(rising)
+    dt = record["problem"]["dt"]
+    yield f"times must be {dt:g} per step", np.allclose(times, steps * dt, 1e-12, 0)
     ids = np.sort(state[STATE_IDS][...])
     yield f"there must be {ids.size} atoms, as in the state", ids.size == found.atoms
     yield "the state must have each id once", bool((np.diff(ids) > 0).all())

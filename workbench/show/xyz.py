@@ -13,7 +13,7 @@ import numpy as np
 
 from miniapps.parameters import require
 from miniapps.workbench.run.replaced import replacing
-from miniapps.workbench.run.writable import check_writable
+from miniapps.workbench.run.writable import check_writable, require_apart
 from miniapps.workbench.show.reading import opened
 from miniapps.workbench.show.saved import SavedRun
 from miniapps.workbench.show.trajectory import NO_SPECIES, Trajectory, trajectory_in
@@ -23,9 +23,15 @@ SYMBOLS: Mapping[str, str] = {NO_SPECIES: "X"}  # ASE's symbol of atoms that are
 
 
 def write_xyz(source: Path, target: Path) -> Path:
-    """Write all frames of a run's trajectory. Raises InputError if the file has none."""
+    """Write all frames of a run's trajectory.
+
+    Raises InputError if the run has none, or if ``target`` is the file that it began with.
+    """
     run = SavedRun.read(source)
     require(run.has_trajectory, "--xyz", source, "has no trajectory of atoms")
+    begun_with = run.record["problem"].get("input")
+    for folder in (Path(), source.parent) if begun_with else ():
+        require_apart({"--input": folder / begun_with, "--xyz": target})
     check_writable("--xyz", target)
     with replacing(target) as part, part.open("w", encoding="utf-8") as made:
         made.writelines(_lines(source))
