@@ -668,6 +668,16 @@ def test_predicted_interval_and_noise() -> None:
 # Published tables and our own campaigns ----------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("predicted_s", "error"), [(0.5, -0.5), (1.5, 0.0), (3.0, 0.0), (8.0, 1.0)]
+)
+def test_errors_are_those_to_the_published_interval(predicted_s: float, error: float) -> None:
+    """Catches a prediction within a published interval that counts as wrong."""
+    row: Any = SimpleNamespace(published_s=2.0, low_s=1.0, high_s=4.0)
+    assert check.Checked(row, predicted_s, 0.5).error == error
+    assert check.Checked(row, predicted_s, 0.5).holds == (predicted_s < 8)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("table", published.TABLES, ids=lambda table: table.title)
 def test_published_tables(table: Any) -> None:
