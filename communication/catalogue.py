@@ -44,12 +44,10 @@ class Benchmark:
 
     ``title``: its heading in OMB; ``movement``: the key in `movement.MOVEMENTS` of what each rank
     sends and must receive; ``measures``: a latency (us), a rate (MB/s), or the overlap of a
-    non-blocking collective; ``ranks``: whether pairs of ranks or all take part; ``trips``: messages
-    that follow one another in an iteration, over which a latency is divided; ``directions``: in
-    which a rate's messages travel; ``counts_messages``: whether messages/s are reported, too;
-    ``many_pairs``: whether there may be several pairs; ``windowed``: whether many messages are
-    under way at once; ``one_sided``: whether rank 0 alone acts; ``usual``: the sizes
-    of messages by default, if not all powers of 2.
+    non-blocking collective; ``ranks``: whether pairs of ranks or all take part;
+    ``counts_messages``: whether messages/s are reported, too; ``many_pairs``: whether there may be
+    several pairs; ``windowed``: whether many messages are under way at once; ``one_sided``: whether
+    rank 0 alone acts; ``usual``: the sizes of messages by default, if not all powers of 2.
     """
 
     name: str
@@ -57,13 +55,21 @@ class Benchmark:
     movement: str
     measures: str = LATENCY
     ranks: str = ALL
-    trips: int = 1
-    directions: int = 1
     counts_messages: bool = False
     many_pairs: bool = False
     windowed: bool = False
     one_sided: bool = False
     usual: tuple[int, ...] = ()
+
+    @property
+    def trips(self) -> int:
+        """How many messages follow one another in an iteration: a latency is divided by it."""
+        return 2 if self.movement == "ping_pong" else 1
+
+    @property
+    def directions(self) -> int:
+        """In how many directions a rate's messages travel."""
+        return 2 if self.movement == "both_ways" else 1
 
     @property
     def unit(self) -> str:
@@ -117,11 +123,11 @@ def _rate(name: str, title: str, movement: str) -> Benchmark:
 
 
 def _pairs() -> Iterator[Benchmark]:
-    yield Benchmark("latency", "Latency", "ping_pong", ranks=PAIRS, trips=2)
+    yield Benchmark("latency", "Latency", "ping_pong", ranks=PAIRS)
     yield _rate("bw", "Bandwidth", "stream")
-    yield replace(_rate("bibw", "Bi-Directional Bandwidth", "both_ways"), directions=2)
+    yield _rate("bibw", "Bi-Directional Bandwidth", "both_ways")
     name, title = "multi_lat", "Multi Latency"
-    yield Benchmark(name, title, "ping_pong", ranks=PAIRS, trips=2, many_pairs=True)
+    yield Benchmark(name, title, "ping_pong", ranks=PAIRS, many_pairs=True)
     many = _rate("mbw_mr", "Multiple Bandwidth / Message Rate", "stream")
     yield replace(many, counts_messages=True, many_pairs=True)
 
@@ -151,6 +157,4 @@ CATALOGUE: Mapping[str, Benchmark] = {
 }
 MESSAGES = frozenset(made.name for made in _pairs())
 # What the calls that move a message consist of; not of OMB, and made by other code (`anatomy`).
-ANATOMY = Benchmark(
-    "anatomy", "Anatomy", "ping_pong", ranks=PAIRS, trips=2, usual=(8, 1024, 65536, 1 << 20)
-)
+ANATOMY = Benchmark("anatomy", "Anatomy", "ping_pong", ranks=PAIRS, usual=(8, 1024, 65536, 1 << 20))

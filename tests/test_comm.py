@@ -471,7 +471,13 @@ def test_arguments_are_read_as_they_were() -> None:
 
 
 def test_defaults_are_those_of_the_papers() -> None:
-    """Catches other numbers of iterations or warm-ups than ESPM2's, other sizes than OMB's."""
+    """Catches other numbers of iterations or warm-ups than ESPM2's, other sizes than OMB's.
+
+    And a time of two messages for that of one, and a rate in one direction for that in both.
+    """
+    assert {one.name for one in CATALOGUE.values() if one.trips != 1} == {"latency", "multi_lat"}
+    assert CATALOGUE["multi_lat"].trips == CATALOGUE["bibw"].directions == 2
+    assert [one.name for one in CATALOGUE.values() if one.directions != 1] == ["bibw"]
     settings, latency, bandwidth = Settings(), CATALOGUE["latency"], CATALOGUE["bw"]
     assert [settings.iterations_of(latency, size) for size in (8192, 8193)] == [1000, 100]
     assert (settings.warmups_of(latency), settings.warmups_of(bandwidth)) == (60, 10)
