@@ -51,7 +51,7 @@ from miniapps.workbench.study.cells import with_bounds
 from miniapps.workbench.study.overlay import NOTE, Overlay
 from miniapps.workbench.study.report import read_study
 from miniapps.workbench.study.statistics import Interval
-from miniapps.workbench.table import NONE, Table
+from miniapps.workbench.table import Table
 
 RESULTS = support.ROOT / "docs" / "results"
 UNKNOWN = {f"{name}.jsonl" for name in ("amr-lb", "cg-strong", "transpose-strong")}  # no loads
@@ -659,7 +659,7 @@ def test_predicted_interval_and_noise() -> None:
     own = machine.read("two-cores")
     name = "kernel.jacobi2d.cells"
     counts: Any = SimpleNamespace(names=(name,), seconds=lambda costs: costs[0])
-    step = fitting.Fitted(own, {name: np.arange(1001.0) - 500}).predict(counts)
+    step, _ = fitting.Fitted(own, {name: np.arange(1001.0) - 500}).predict(counts)
     assert (step.low, step.value, step.high) == (-495, own.costs[name].value, 495)
     scatter = math.sqrt(2) / 2 / math.sqrt(2)  # of two trials: the mean is 2
     assert fitting._noise(np.array([1.0, 3.0])) == pytest.approx(math.hypot(0.03, scatter))
