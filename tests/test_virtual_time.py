@@ -16,7 +16,7 @@ import h5py
 import numpy as np
 import pytest
 import support
-from support import small_problem, whole_record
+from support import record_of, small_problem, whole_record
 from virtual_clocks import EPOCH_S, IMPORTED, Clock
 
 from miniapps import apps
@@ -32,7 +32,7 @@ from miniapps.grid_audit import GridAudit
 from miniapps.grid_block import GridBlock
 from miniapps.workbench.cli import spec_of
 from miniapps.workbench.run import batch, clocks, launch, record
-from miniapps.workbench.run.revalidation import MEASURED
+from miniapps.workbench.run.revalidation import MEASURED, contradiction, seen
 from miniapps.workbench.show import trace
 from miniapps.workbench.show.saved import SavedRun
 
@@ -311,11 +311,29 @@ def test_a_launch_that_was_shorter_than_its_rounds() -> None:
     """Catches times that the launching process knows to be wrong."""
     right = whole_record({"app": "jacobi2d", "steps": 4, "warmup": 0, "pes": 1, "odf": 1}, 2.0)
     right |= {"audits_s": 1.0, "clocks": {"passed_s": 9.0, "second_s": 9.0, "launch_s": None}}
-    assert clocks.seen(right, 9.0) == right | {"clocks": right["clocks"] | {"launch_s": 9.0}}
-    wrong = clocks.seen(right, 8.9)
+    assert seen(right, 9.0) == right | {"clocks": right["clocks"] | {"launch_s": 9.0}}
+    wrong = seen(right, 8.9)
     assert not wrong["valid"] and not wrong["checks"][-1]["ok"]
     assert "rounds longer than the launch" in wrong["checks"][-1]["name"]
     assert wrong.keys() & MEASURED.keys() == set()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"second_s": 7.0}, "two clocks"),
+        ({"passed_s": 2e-3, "second_s": 2e-3}, "rounds longer than what passed"),
+        ({"passed_s": 20.0, "second_s": 20.0}, "rounds shorter than what passed"),
+        ({"launch_s": 2.9}, "rounds longer than the launch"),
+    ],
+)
+def test_records_whose_clocks_do_not_fit(changed: dict[str, float], said: str) -> None:
+    """Catches a record that was changed into other seconds, in which only its clocks differ."""
+    right = record_of(spec_of("run jacobi2d --steps 4 --warmup 0".split()), 0.5)
+    right |= {"audits_s": 1.0, "clocks": {"passed_s": 3.0, "second_s": 3.0, "launch_s": 9.0}}
+    assert contradiction(right) is None
+    found = contradiction(right | {"clocks": right["clocks"] | changed})
+    assert found == f"contradicts itself: {clocks.NAME}: {said}"
 
 
 def test_seconds_of_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:

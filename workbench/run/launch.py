@@ -30,7 +30,7 @@ from miniapps.drivers.descriptor import Start
 from miniapps.drivers.hosts import IN_FOLDER
 from miniapps.workbench import environment, errors
 from miniapps.workbench.exit_status import FAILED
-from miniapps.workbench.run import clocks, output
+from miniapps.workbench.run import output, revalidation
 from miniapps.workbench.run.hosts import variables, watched
 from miniapps.workbench.run.launched import FOLDER as FOLDER
 from miniapps.workbench.run.launched import PROGRESS, RUNS, Launched, record_name
@@ -170,7 +170,7 @@ def launch_to_end(
         files = [folder / record_name(number) for number in range(len(specs))]
         launch_s = monotonic() - begun
         results: list[dict[str, Any] | str] = [
-            clocks.seen(json.loads(file.read_text(encoding="utf-8")), launch_s)
+            revalidation.seen(json.loads(file.read_text(encoding="utf-8")), launch_s)
             for file in takewhile(Path.exists, files)
         ]
         if len(results) < len(specs):

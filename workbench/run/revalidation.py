@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from miniapps import apps
+from miniapps.contract import Check
 from miniapps.drivers.descriptor import Balancing
 from miniapps.drivers.timing import imbalance
+from miniapps.workbench.run import clocks
 from miniapps.workbench.run.shapes import COUNT, LINE, Kind, misfit, shape_in, unprintable
 
 UNTIMED = "stopped in its warm-up: there are no times"  # what is said of a record
@@ -111,6 +113,38 @@ def _claims_of_rounds(record: dict[str, Any]) -> Iterator[tuple[str, bool]]:
     share = record["compute_s"] / (pes * wall)
     yield f"utilisation must be {share:.4g}", near(record["utilisation"], share, EXACT)
     yield from _claims_of_loads(record, len(first))
+    if "clocks" in record:
+        yield from ((check.name, check.ok) for check in _of_clocks(record))
+
+
+def _of_clocks(record: dict[str, Any]) -> Iterator[Check]:
+    """The times of rounds against other clocks, as when the run ended."""
+    own, parts = record["wall_s"] + record.get("audits_s", 0.0), record.get("parts", 1)
+    passed, second, launch_s = (
+        record["clocks"][f"{by}_s"] for by in ("passed", "second", "launch")
+    )
+    most = max(map(sum, record["rounds"].get("compute_s", ())), default=0.0)
+    yield from clocks.compared(own, passed, second, most, record["device"] == "cpu", parts)
+    if launch_s is not None:
+        yield clocks.with_launch(own, launch_s, parts)
+
+
+def seen(record: dict[str, Any], launch_s: float) -> dict[str, Any]:
+    """A record with the seconds that its launch took, as the launching process saw it.
+
+    It is not valid, and has no times, if its rounds took longer. That of a benchmark of messages
+    has no rounds and is unchanged.
+    """
+    if "clocks" not in record:
+        return record
+    record = record | {"clocks": record["clocks"] | {"launch_s": launch_s}}
+    if "wall_s" not in record:  # it is not valid, or was stopped in its warm-up
+        return record
+    check = clocks.with_launch(record["wall_s"] + record["audits_s"], launch_s)
+    if check.ok:
+        return record
+    kept = {key: value for key, value in record.items() if key not in MEASURED}
+    return kept | {"checks": [*record["checks"], check._asdict() | {"ok": False}], "valid": False}
 
 
 def steps_before(record: Mapping[str, Any]) -> int:
