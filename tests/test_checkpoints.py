@@ -313,6 +313,8 @@ def test_refused_command_lines(written: Path, tmp_path: Path) -> None:
         (("resume", written, "--warmup", 3), "--warmup 3: would change the result"),
         (("resume", written, "--preset", "large"), "--preset large: has no effect"),
         (("resume", written, "--steps", 9, 50, 40, 99, 0, 1, "SINUSOIDAL"), "problem 50 40 99 0"),
+        (("resume", written, "--resume", new), "has no effect: the checkpoint is"),
+        (("resume", tmp_path, "--steps", 9), "is not a file"),
         (("resume", written, "--steps", 8), "c.h5 has made 8: must be more"),
         (("resume", ended), "has met its tolerance"),
         ((*other, "--resume", written), "is of pic, not jacobi2d"),

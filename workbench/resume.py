@@ -31,6 +31,8 @@ def expanded(words: Sequence[str]) -> list[str]:
     if not words or words[0].startswith("-"):
         return ["resume", *words]
     path, given = Path(words[0]), list(words[1:])
+    once = f"has no effect: the checkpoint is {path}"
+    require(not is_given("--resume", given), "--resume", "", once)
     head = read_checkpoint("FILE.h5", path).head
     before = head["case"] | {"--checkpoint": str(path.with_name(head["file"]))}
     line = ["run", head["app"], *head["words"]]

@@ -326,7 +326,8 @@ def read_checkpoint(option: str, path: Path) -> Resumed:
     """Read what a checkpoint says, but not its arrays. Raises InputError for any other file."""
     import h5py
 
-    require(os.path.isfile(path), option, path, "there is no such file")
+    missing = "is not a file" if os.path.exists(path) else "there is no such file"
+    require(os.path.isfile(path), option, path, missing)
     require_permission(option, path)
     require(path.stat().st_size > 0, option, path, "is empty")
     require(h5py.is_hdf5(path), option, path, "is no HDF5 file, or was not written to its end")
