@@ -317,6 +317,8 @@ def test_parts_of_a_sum() -> None:
     a[:3], b[:3] = (0.0, 5e-324, 1e300), (1.0, 1e-300, -1e7)
     parts = [plain.parts_of_dot(a[n::3], b[n::3]) for n in (2, 0, 1)]
     assert plain.sum_of_parts(sum(parts)) == float(sum_of(a, b)) != 0
+    largest = 1 - np.ldexp(rng.integers(1, 1 << 17, plain.AT_ONCE).astype(float), -53)
+    assert plain._whole(plain._parts(largest, largest), 1) == sum_of(largest, largest) * 2**2300
 
 
 def test_exact_dots_are_added_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ Vector = np.ndarray
 LEAST, BINS = -2300, 4500  # powers of two of parts of products, and how many there are
 # An accumulator of the run has these digits of so many bits, in units of this power of two.
 DIGITS, DIGIT_BITS, LOWEST = 136, 32, -2176
-AT_ONCE = 1 << 17  # products whose parts are added as floats; temporaries of 1 MiB
+AT_ONCE = 1 << 14  # products whose parts are added as floats
 
 
 def solution(problem: Any, bounds: Bounds) -> Vector:
@@ -95,26 +95,27 @@ def parts_of_dot(a: Vector, b: Vector) -> np.ndarray:
 def _parts(a: Vector, b: Vector) -> np.ndarray:
     """The parts of at most `AT_ONCE` products.
 
-    Factors are integers of 27 and 26 bits, so each of their products has 54 bits and is cut once
-    more. Floats add up 2^25 numbers of 28 bits without rounding.
+    Factors are cut into integers of 18 bits, so floats add up 2^14 sums of three products, of 38
+    bits, without rounding.
     """
     (m, e), (n, f) = np.frexp(a), np.frexp(b)
-    powers = e.astype(np.int64) + f - 106 - LEAST
+    powers = e.astype(np.int64) + f - 108 - LEAST
+    (x, y, z), (u, v, w) = _thirds(m), _thirds(n)
+    products = z * w, y * w + z * v, x * w + y * v + z * u, x * v + y * u, x * u
     found = np.zeros(BINS, np.int64)
-    with np.errstate(invalid="ignore"):  # NaN gives some number, of which no residual is the sum
-        halves = [_cut((part * 2.0**53).astype(np.int64), 26) for part in (m, n)]
-    for (x, up), (y, upper) in itertools.product(
-        *(zip(half, (26, 0), strict=True) for half in halves)
-    ):
-        for piece, higher in zip(_cut(x * y, 27), (27, 0), strict=True):
-            sums = np.bincount(powers + (up + upper + higher), piece.astype(float), BINS)
+    for power, alike in zip(range(0, 90, 18), products, strict=True):
+        sums = np.bincount(powers + power, alike, BINS)
+        with np.errstate(invalid="ignore"):  # NaN gives some number, of which no dot is the sum
             found += sums.astype(np.int64)
     return found
 
 
-def _cut(numbers: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """Integers in two parts: what is above some bits, and these bits."""
-    return numbers >> bits, numbers & ((1 << bits) - 1)
+def _thirds(mantissas: Vector) -> tuple[Vector, Vector, Vector]:
+    """Mantissas in three parts of 18 bits, the highest first; only that may be negative."""
+    high = np.floor(mantissas * 2.0**18)
+    rest = (mantissas * 2.0**18 - high) * 2.0**18
+    middle = np.floor(rest)
+    return high, middle, (rest - middle) * 2.0**18
 
 
 def sum_of_parts(parts: np.ndarray) -> float:
