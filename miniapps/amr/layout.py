@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise, product
 
+from miniapps.amr.plain import REACH
 from miniapps.contract import Edge, Index, Peer
 from miniapps.decomposition import Bounds, Layout
-from miniapps.kernels.amr import REACH
 from miniapps.parameters import require
 
 BACKGROUND = "background"
