@@ -99,6 +99,14 @@ class Benchmark:
         """The largest message by default, in bytes."""
         return LARGEST[self.ranks]
 
+    def takes(self, setting: str) -> bool:
+        """Whether it uses a setting, which is named by its field in `Settings`."""
+        if self.name == ANATOMY.name:
+            return setting in ("span", "thread_level", "iterations", "trials", "seed")
+        if setting == "window":
+            return self.windowed
+        return self.sized or setting not in ("span", "buffer", "touch")
+
     def iterations(self, size: int) -> int:
         """Timed iterations by default, as in ESPM2 2021."""
         return 1000 if size <= LARGE else 100

@@ -74,7 +74,7 @@ class Percentiles:
         return cls(values)
 
     def __str__(self) -> str:
-        return ",".join(f"{value:g}" for value in self.values)
+        return ",".join(f"{value:.15g}" for value in self.values)
 
 
 @dataclass(frozen=True)

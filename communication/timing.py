@@ -29,14 +29,14 @@ class Times:
 
 @dataclass(frozen=True)
 class Overlap:
-    """Mean seconds of a non-blocking collective: alone, of computing alone, and of both at once.
+    """Mean seconds of a non-blocking collective alone and of computing alone; both at once.
 
     ``begin_s`` and ``wait_s``: of its two calls, when both are done at once.
     """
 
     pure_s: float
     compute_s: float
-    overall_s: float
+    overall: Times
     begin_s: float
     wait_s: float
 
@@ -53,6 +53,11 @@ class Sample:
     touch_s: float = 0.0
     clock_s: float = 0.0
     overlap: Overlap | None = None
+
+    @property
+    def each_s(self) -> np.ndarray:
+        """Seconds of single iterations, as their mean is reported."""
+        return (self.overlap.overall if self.overlap else self.times).each_s
 
 
 def timed(
@@ -107,10 +112,11 @@ class Work:
 
 def overlapped(
     split: Split, work: Work, iterations: int, between: Function, heartbeat: Function
-) -> tuple[float, float, float]:
-    """Mean seconds of starting a collective, computing and waiting; and of the first and last."""
+) -> tuple[Times, float, float]:
+    """Times of starting a collective, computing and waiting; mean seconds of the first and last."""
     clock = perf_counter
-    overall = begin_s = wait_s = 0.0
+    begin_s = wait_s = 0.0
+    each = []
     start, wait = split.start, split.wait
     for _ in range(iterations):
         begin = clock()
@@ -120,12 +126,13 @@ def overlapped(
         computed = clock()
         wait(handle)
         end = clock()
-        overall += end - begin
+        each.append(end - begin)
         begin_s += started - begin
         wait_s += end - computed
         heartbeat()
         between()
-    return overall / iterations, begin_s / iterations, wait_s / iterations
+    overall = Times(float(np.mean(each)), np.array(each))
+    return overall, begin_s / iterations, wait_s / iterations
 
 
 def overlap_percent(pure: float, compute: float, overall: float) -> float:
@@ -163,7 +170,7 @@ def joined(
         found |= _rate(means, size, messages)
     if asked:
         each = np.concatenate(
-            [samples[r].times.each_s - t for r, t in zip(mine, not_communication, strict=True)]
+            [samples[r].each_s - t for r, t in zip(mine, not_communication, strict=True)]
         )
         found["percentiles"] = list(np.percentile(each * MICRO / benchmark.trips, asked))
     return found
@@ -182,12 +189,13 @@ def _overlap(samples: Sequence[Sample]) -> dict[str, Any]:
     rows = [sample.overlap for sample in samples if sample.overlap is not None]
     mean = {
         name: float(np.mean([getattr(row, f"{name}_s") for row in rows]) * MICRO)
-        for name in ("overall", "compute", "pure", "begin", "wait")
+        for name in ("compute", "pure", "begin", "wait")
     }
-    percent = overlap_percent(mean["pure"], mean["compute"], mean["overall"])
-    overall = [row.overall_s * MICRO for row in rows]
-    named = {f"{name}_us": value for name, value in mean.items() if name != "overall"}
-    spread = {"value": mean["overall"], "least": min(overall), "most": max(overall)}
+    overall = [row.overall.mean_s * MICRO for row in rows]
+    value = float(np.mean(overall))
+    percent = overlap_percent(mean["pure"], mean["compute"], value)
+    named = {f"{name}_us": us for name, us in mean.items()}
+    spread = {"value": value, "least": min(overall), "most": max(overall)}
     return spread | named | {"overlap_percent": percent}
 
 

@@ -42,6 +42,7 @@ driver = ["mpi"]
 sizes = "8:8"
 [quick]
 trials = 2
+window = 8
 sizes = "64:64"
 [paper]
 ranks = [2]

@@ -26,7 +26,7 @@ from figure_faults import faults
 
 from miniapps import communication
 from miniapps.communication import actions, session, timing
-from miniapps.communication.actions import TOUCHES, Call, Touch
+from miniapps.communication.actions import TOUCHES, Call, Split, Touch, Window
 from miniapps.communication.buffers import KINDS, Data, kind_of
 from miniapps.communication.catalogue import CATALOGUE, OVERLAP, RATE
 from miniapps.communication.movement import EVERYONE, MOVEMENTS, Block, Place
@@ -39,6 +39,7 @@ from miniapps.parameters import InputError
 from miniapps.workbench.cli import main
 from miniapps.workbench.comm import compare, execute, results, text, variants
 from miniapps.workbench.comm.spec import CommSpec
+from miniapps.workbench.exit_status import VALID
 from miniapps.workbench.show import comm_figure
 
 TINY = ("-m", "16:64", "-i", 20, "-x", 2, "--trials", 2)
@@ -116,6 +117,11 @@ def sample(mean_us: float, touch_us: float = 0.0, overlap: Overlap | None = None
     return Sample(Times(mean_us * 1e-6, each), touch_us * 1e-6, touch_us * 1e-7, overlap)
 
 
+def at_once(us: float) -> Times:
+    """Iterations of a collective and work at once, half of which took 1 us more, half 1 us less."""
+    return Times(us * 1e-6, np.array([us - 1, us + 1]) * 1e-6)
+
+
 def test_times_become_the_numbers_of_omb() -> None:
     """Catches a round trip that is not halved, a rank that is not counted, a wrong unit."""
     latency = joined(CATALOGUE["latency"], 8, 1, [sample(20, 2), sample(99, 4)], (0, 100))
@@ -137,15 +143,19 @@ def test_times_become_the_numbers_of_omb() -> None:
 
 
 def test_overlap_is_the_formula() -> None:
-    """Catches an overlap below 0 or above 100 %, and one relative to the wrong time."""
+    """Catches an overlap below 0 or above 100 %, and one relative to the wrong time.
+
+    And percentiles of other times than those whose mean is reported.
+    """
     assert overlap_percent(10, 10, 20) == 0
     assert overlap_percent(10, 10, 10) == 100
     assert overlap_percent(10, 20, 25) == pytest.approx(50)
     assert overlap_percent(20, 10, 25) == pytest.approx(50)
     assert overlap_percent(10, 10, 5) == 100 and overlap_percent(10, 10, 50) == 0
-    parts = Overlap(10e-6, 10e-6, 14e-6, 3e-6, 1e-6)
-    found = joined(CATALOGUE["ibcast"], 8, 1, [sample(10, overlap=parts)] * 2, ())
+    parts = Overlap(10e-6, 10e-6, at_once(14), 3e-6, 1e-6)
+    found = joined(CATALOGUE["ibcast"], 8, 1, [sample(10, overlap=parts)] * 2, (0, 100))
     assert (found["value"], found["overlap_percent"]) == pytest.approx((14, 60))
+    assert found["percentiles"] == pytest.approx([13, 15])
 
 
 def test_limits_of_what_is_measured() -> None:
@@ -155,7 +165,7 @@ def test_limits_of_what_is_measured() -> None:
     assert (rates["least"], rates["most"]) == pytest.approx((25, 50))
     still = joined(CATALOGUE["bw"], 1000, 1, [sample(0), sample(9)], ())
     assert math.isnan(still["value"]) and math.isnan(still["messages_per_s"])
-    parts = [Overlap(1e-6, 1e-6, overall * 1e-6, 1e-6, 1e-6) for overall in (4, 2, 3)]
+    parts = [Overlap(1e-6, 1e-6, at_once(overall), 1e-6, 1e-6) for overall in (4, 2, 3)]
     found = joined(CATALOGUE["ibcast"], 8, 1, [sample(1, overlap=part) for part in parts], ())
     assert [found[key] for key in ("value", "least", "most")] == pytest.approx([3, 2, 4])
 
@@ -180,6 +190,18 @@ def test_work_lasts_as_long_as_it_should(monkeypatch: pytest.MonkeyPatch) -> Non
         made.clear()
         work()
         assert len(made) == count
+
+
+def test_work_is_as_long_as_the_collective(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches work that is longer or shorter, or as long as the collective on one rank."""
+    asked: list[float] = []
+    monkeypatch.setattr(timing.Work, "last", lambda self, seconds: asked.append(seconds))
+    place = {"rank": 0, "ranks": 2, "local_rank": 0, "share": lambda value: value}
+    world: Any = SimpleNamespace(**place, gather=lambda value: [value, value / 2])
+    made = Session(world, CATALOGUE["ibcast"], Settings(), Progress(lambda _: None))
+    split = Split(lambda: None, lambda _: None)
+    made._overlap([split], Times(4.0, np.array([4.0])), 1, lambda: None)
+    assert asked == [3.0]
 
 
 def test_each_iteration_says_that_it_goes_on() -> None:
@@ -337,12 +359,12 @@ def reframe_reads(output: str, name: str, folder: Path) -> dict[str, float]:
     [
         ("latency", "osu_latency_test", ()),
         ("latency", "osu_latency_test", ("-f", "-z", "50,99", "--touch", "both")),
-        ("bw", "osu_bandwidth_test", ()),
+        ("bw", "osu_bandwidth_test", ("-W", 4)),
     ],
 )
 def test_reframe_reads_what_the_command_prints(benchmark, name, more, tmp_path):
     """Catches text in which a program for OMB's output does not find the numbers of OMB."""
-    words = ("-m", "8:1048576:131072", "-i", 5, "-x", 1, "--trials", 2, "-W", 4)
+    words = ("-m", "8:1048576:131072", "-i", 5, "-x", 1, "--trials", 2)
     done = support.in_process(
         "comm", benchmark, *words, *more, "--json", tmp_path / "record", check=True
     )
@@ -426,17 +448,20 @@ REFUSED = {
     "comm latency -x -1": "-x -1: must be from 0",
     "comm latency -z 50,101": "numbers from 0 to 100",
     "comm latency --touch-only": "--touch-only given: only with --touch sender or both",
-    "comm latency -W 0": "-W 0: must be from 1",
+    "comm bw -W 0": "-W 0: must be from 1",
     "comm latency --trials 0": "--trials 0: must be from 1",
     "comm latency --buffer list": "invalid choice: 'list'",
     "comm latency --pickle out --buffer bytearray": "a bytearray has no data out of its pickle",
     "comm allreduce --pickle in --buffer bytearray": "bytearrays cannot be added",
     "comm allgatherv --pickle in": "allgatherv has no such form under mpi",
-    "comm barrier --touch both": "--touch both: barrier moves no data",
+    "comm barrier --touch both": "--touch both: no option of barrier",
+    "comm barrier -m 4:8": "-m 4:8: no option of barrier",
+    "comm iallreduce -W 8": "-W 8: no option of iallreduce",
+    "comm latency --compare touch -f": "-f given: not with --compare",
     "comm latency --buffer cupy": "--buffer cupy: no NVIDIA GPU with a working driver",
     "comm latency --driver serial": "invalid choice: 'serial'",
     "comm latency --compare size": "touch, thread-level, method, with commas between",
-    "comm barrier --compare touch": "fewer than two variants can be made",
+    "comm barrier --compare buffer": "fewer than two variants can be made",
     "comm latency --figure x.gif": "--figure x.gif: must end in .png, .svg, .pdf",
     "comm latency --json /nonesuch/x": "--json /nonesuch/x: there is no directory",
 }
@@ -461,10 +486,16 @@ def test_bad_input_is_one_line(words: str, refused: Any) -> None:
     assert REFUSED[words] in refused(*words.split())
 
 
+def test_a_rank_runs_nothing_where_that_is_asked(capsys: Any) -> None:
+    """Catches a dry run inside a launcher that is a run."""
+    assert main("comm latency --no-launch --dry-run".split()) == VALID
+    assert capsys.readouterr().out.startswith("nothing to launch")
+
+
 def test_arguments_are_read_as_they_were() -> None:
     """Catches an option that ranks of a launch do not get."""
     line = "comm bw --driver mpi -n 2 --buffer bytearray --pickle in --touch both -m 2:64 -W 3"
-    line += " --thread-level single -i 7 -x 1 --trials 2 --seed 9 --no-check -z 50,99.9 -f"
+    line += " --thread-level single -i 7 -x 1 --trials 2 --seed 9 --no-check -z 50,99.99999 -f"
     spec = spec_of(line)
     assert spec.arguments() == line.split()
     assert spec_of(" ".join(spec.arguments())) == spec
@@ -606,6 +637,33 @@ def test_touching_is_timed_where_it_happens(name, message_s, monkeypatch):
     assert seconds == pytest.approx(message_s)
     messages = CATALOGUE[name].trips
     assert found["touch_us"] / 1e6 == pytest.approx((3 + 1 + 2 * 0.25) / messages)
+
+
+@pytest.mark.parametrize("touch", ["both", "none"])
+def test_windows_are_touched_between_iterations(touch, monkeypatch):
+    """Catches written messages that share memory, and a window that begins before all are written.
+
+    Before the next window, the last one has been read, and all ranks have written theirs. Then the
+    same is timed with unchanged memory, which is the same for all messages.
+    """
+    log, memory = [], []
+    monkeypatch.setattr(Touch, "write_all", lambda self: log.append("write"))
+    monkeypatch.setattr(Touch, "read_all", lambda self: log.append("read"))
+
+    def made(benchmark: Any, data: Data) -> list[Window]:
+        memory.append(len({part.ctypes.data for part in data.sends}))
+        return [Window((), lambda _: log.append("window"), moves="both")]
+
+    place = {"rank": 0, "ranks": 2, "local_rank": 0, "barrier": lambda: log.append("barrier")}
+    world: Any = SimpleNamespace(**place, actions=made, gather=lambda sample: [sample] * 2)
+    settings = Settings(iterations=2, warmups=0, window=3, no_check=True)
+    settings = replace(settings, touch=touch)
+    Session(world, CATALOGUE["bibw"], settings, Progress(lambda _: None))._trial(16)
+    plain = ["barrier", "barrier", "window", "window", "barrier"]
+    between = ["read", "write", "barrier"]
+    touched = ["barrier", "barrier", *["window", *between] * 2, "barrier"]
+    assert log == (touched + plain if touch == "both" else plain)
+    assert memory == ([3, 1] if touch == "both" else [1])
 
 
 @pytest.mark.parametrize("mode", ["sender", "both"])

@@ -283,12 +283,13 @@ REFUSED = {
     "comm anatomy --buffer bytearray": "--buffer bytearray: no option of anatomy",
     "comm anatomy --compare pickle": "--compare given: no option of anatomy",
     "comm anatomy --figure x.png": "--figure x.png: no option of anatomy",
+    "comm anatomy -W 3": "-W 3: no option of anatomy",
     "comm anatomy -z 50": "-z 50: no option of anatomy",
     "comm anatomy --driver file": "--driver file: anatomy is of mpi and charm",
     "comm anatomy --driver charm --thread-level single": "--thread-level single: only with",
     "comm anatomy --driver charm --method proxy": "--method proxy: no option of anatomy",
     "comm anatomy --driver charm --pickle in": "--pickle in: no option of anatomy",
-    "comm anatomy --no-check": "--no-check yes: no option of anatomy",
+    "comm anatomy --no-check": "--no-check given: no option of anatomy",
 }
 
 

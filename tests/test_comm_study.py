@@ -164,6 +164,8 @@ def test_quick_and_published_campaigns_have_folders_of_their_own(canned: Any) ->
     made = canned()
     assert main(["study", "two.toml", "--quick"]) == VALID
     assert len(made) == 6 and {str(spec.settings.span) for spec, _ in made} == {"64:64"}
+    windows = {(spec.benchmark.name, spec.settings.window) for spec, _ in made}
+    assert windows == {("latency", 64), ("bw", 8)}  # for all claims that have windows
     made.clear()
     assert main(["study", "comm", "two.toml", "--as-published", "--trials", "1"]) == VALID
     spans = {spec.benchmark.name: str(spec.settings.span) for spec, _ in made}

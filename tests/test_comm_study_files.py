@@ -64,6 +64,10 @@ def test_a_changed_head_is_refused(reason: str, canned: Any, refused: Any) -> No
         (TWO.replace("values.json", "none.json"), "none.json: cannot be read"),
         (TWO.replace('"slow"', '"slower"'), "series slower: must be a list in the published file"),
         (TWO.replace('"touch none" =', '"none" ='), "line none: touch has touch none, touch"),
+        (
+            TWO.replace('= "bw"', '= "bw"\ncalls = ["c"]'),
+            "calls ['c']: a claim about anatomy needs",
+        ),
         (TWO.replace("[paper.rate]", "[paper.bw]"), "its table has the key bw, which must be of"),
     ],
 )

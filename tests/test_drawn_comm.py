@@ -281,7 +281,8 @@ def test_a_barrier_is_in_microseconds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_columns_of_overlap() -> None:
     """Catches parts of a collective that are exchanged, or in another unit."""
-    parts = Overlap(pure_s=3e-6, compute_s=5e-6, overall_s=7e-6, begin_s=11e-6, wait_s=13e-6)
+    overall = timing.Times(7e-6, np.ones(1))
+    parts = Overlap(pure_s=3e-6, compute_s=5e-6, overall=overall, begin_s=11e-6, wait_s=13e-6)
     sample = timing.Sample(timing.Times(1.0, np.ones(1)), overlap=parts)
     found = timing.joined(CATALOGUE["ibcast"], 8, 1, [sample, sample], ())
     names = ("pure_us", "compute_us", "value", "begin_us", "wait_us")

@@ -28,7 +28,7 @@ from miniapps.workbench.comm.spec import CommSpec
 from miniapps.workbench.exit_status import VALID
 from miniapps.workbench.parser import Prints
 from miniapps.workbench.run import launch
-from miniapps.workbench.run.execute import refuse_other_launchers
+from miniapps.workbench.run.execute import NOTHING_TO_LAUNCH, refuse_other_launchers
 from miniapps.workbench.run.shared_memory import require_shared
 from miniapps.workbench.run.writable import check_figure, check_writable, require_apart
 from miniapps.workbench.show.marks import write
@@ -105,6 +105,9 @@ def comm(options: argparse.Namespace, runtime: list[str]) -> int:
     if options.compare is not None:
         require(started, "--compare", ",".join(options.compare), "starts launchers itself")
         return _compare(spec, options, runtime)
+    if not started and options.dry_run:
+        print(NOTHING_TO_LAUNCH)
+        return VALID
     if not started:
         if spec.benchmark == ANATOMY:
             return execute(spec, lambda record: anatomy.deliver([record], options))
@@ -123,6 +126,7 @@ def _compare(spec: CommSpec, options: argparse.Namespace, runtime: list[str]) ->
     """Make all variants of a benchmark; returns the exit status."""
     from miniapps.workbench.comm import compare
 
+    require(not spec.settings.full, "-f", "given", "not with --compare")
     made, left_out = variants.variants(spec, options.compare)
     if options.dry_run:
         for variant in made:

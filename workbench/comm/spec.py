@@ -130,8 +130,10 @@ class CommSpec:
         require(name not in runtime.lacks, "--driver", self.driver, runtime.lacks.get(name, ""))
         refused = self.benchmark.refuses(self.pes)
         require(refused is None, "-n", self.pes, str(refused))
-        if self.benchmark == ANATOMY:
-            self._check_anatomy(runtime)
+        able = [one.driver for one in communication.runtimes().values() if one.anatomy]
+        known = bool(runtime.anatomy) or self.benchmark != ANATOMY
+        require(known, "--driver", self.driver, f"anatomy is of {' and '.join(able)}")
+        self._check_taken()
         check_hosts(self)
         self.settings.check()
         self.settings.sizes(self.benchmark)
@@ -152,17 +154,13 @@ class CommSpec:
         self._check_pickle(runtime)
         self._check_touch()
 
-    def _check_anatomy(self, runtime: communication.Runtime) -> None:
-        """Raise InputError for a runtime that has none, and for options that it does not take."""
-        able = [one.driver for one in communication.runtimes().values() if one.anatomy]
-        require(
-            bool(runtime.anatomy), "--driver", self.driver, f"anatomy is of {' and '.join(able)}"
-        )
-        takes = ("span", "thread_level", "iterations", "trials", "seed")
+    def _check_taken(self) -> None:
+        """Raise InputError for options that the benchmark does not use."""
         for field in fields(Settings):
             value, option = getattr(self.settings, field.name), field.metadata["option"]
-            known = field.name in takes or value == field.default
-            require(known, option, value, "no option of anatomy")
+            taken = value == field.default or self.benchmark.takes(field.name)
+            word = "given" if value is True else value
+            require(taken, option, word, f"no option of {self.benchmark.name}")
 
     def _check_method(self, runtime: communication.Runtime) -> None:
         """Raise InputError unless the runtime can move the data as asked."""
@@ -190,12 +188,11 @@ class CommSpec:
 
     def _check_touch(self) -> None:
         """Raise InputError unless the data can be touched."""
-        touch, name, buffer = self.settings.touch, self.benchmark.name, self.settings.buffer
+        touch, buffer = self.settings.touch, self.settings.buffer
         if touch == NONE:
             only = self.settings.touch_only
             require(not only, "--touch-only", "given", "only with --touch sender or both")
             return
-        require(self.benchmark.sized, "--touch", touch, f"{name} moves no data")
         require(buffer not in DEVICE, "--touch", touch, f"not with --buffer {buffer}")
 
 

@@ -86,7 +86,7 @@ def _columns(benchmark: Benchmark, record: dict[str, Any], full: bool) -> Iterat
         yield Column("Iterations", "iterations", NARROW, "d")
     for number, percent in enumerate(record["percentiles"]):
         tail = "Window(us)" if benchmark.windowed else "Tail Lat(us)"
-        yield Column(f"P{percent:g} {tail}", number)
+        yield Column(f"P{percent:.15g} {tail}", number)
     if full:
         yield Column(f"99% Low{unit}", "low")
         yield Column(f"99% High{unit}", "high")
@@ -169,5 +169,7 @@ def table(record: dict[str, Any], results: list[dict[str, Any]]) -> str:
     for row in results:
         row = dict(row)
         each = zip(record["percentiles"], row.pop("percentiles", ()), strict=False)
-        made.append(same | {"unit": unit} | row | {f"p{percent:g}_us": us for percent, us in each})
+        made.append(
+            same | {"unit": unit} | row | {f"p{percent:.15g}_us": us for percent, us in each}
+        )
     return csv_of(made)

@@ -50,6 +50,7 @@ from miniapps.workbench.run.watch import watched
 from miniapps.workbench.run.writable import check_writable, require_apart
 from miniapps.workbench.show.thumbnails import Thumbnails, sides_of
 
+NOTHING_TO_LAUNCH = "nothing to launch: this process does the run, or its part"
 Fail = Callable[[Exception], None]  # gets the error that ends a run
 
 
@@ -81,7 +82,7 @@ def run(options: Namespace, runtime: list[str]) -> int:
         if not options.dry_run:
             shown, stoppable = (lambda _, result: show(result)), launch.stoppable(spec)
             return execute_all([spec], shown, options.stall, stoppable=stoppable)
-        print("nothing to launch: this process does the run, or its part")
+        print(NOTHING_TO_LAUNCH)
         return VALID
     if options.dry_run:
         print(shlex.join(command(spec)))

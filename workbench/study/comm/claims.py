@@ -126,11 +126,7 @@ class Wanted:
         names = [claim["name"] for claim in table["claims"]]
         require(len({*names}) == len(names) > 0, FILE, path, "must name each claim once, and one")
         _check_over(path, over, names)
-        claims = [
-            made
-            for claim in table["claims"]
-            for made in _claims(path, claim | _shared(over) | over.get(claim["name"], {}))
-        ]
+        claims = [made for claim in table["claims"] for made in _claims(path, claim, over)]
         trials = over.get("trials", table.get("trials", 10))
         source = table.get("source", path.stem)
         return cls(source, trials, int(table.get("seed", 0)), tuple(claims))
@@ -149,9 +145,11 @@ def calls_of(names: Iterable[str]) -> Mapping[str, str]:
     return {call: name for one in made for call, name in {**one.anatomy, **one.sides}.items()}
 
 
-def _shared(over: Mapping[str, Any]) -> dict[str, Any]:
-    """The replaced values of all claims."""
-    known = {key.removesuffix("?") for key in MEASURED}
+def _shared(over: Mapping[str, Any], benchmark: Benchmark) -> dict[str, Any]:
+    """The values for all claims, without those that a claim's benchmark does not use."""
+    settings = {"sizes": "span", "warmups": "warmups", "window": "window"}
+    unused = [key for key, setting in settings.items() if not benchmark.takes(setting)]
+    known = {key.removesuffix("?") for key in MEASURED}.difference(unused)
     return {key: value for key, value in over.items() if key in known}
 
 
@@ -162,14 +160,18 @@ def _check_over(path: Path, over: Mapping[str, Any], names: list[str]) -> None:
     require(words is None, FILE, path, str(words))
 
 
-def _claims(path: Path, table: dict[str, Any]) -> Iterator[Claim]:
-    """A claim for each number of ranks. Raises InputError."""
-    name, benchmark = table["name"], table["benchmark"]
+def _claims(path: Path, claim: dict[str, Any], over: Mapping[str, Any]) -> Iterator[Claim]:
+    """A claim for each number of ranks; ``over``: values that replace some. Raises InputError."""
+    name, benchmark = claim["name"], claim["benchmark"]
     require(bool(CLAIM_NAME.fullmatch(name)), "name", name, "must be of a-z, 0-9 and -")
     known = {**CATALOGUE, ANATOMY.name: ANATOMY}
     require(benchmark in known, "benchmark", benchmark, "one of `miniapps comm --list`")
+    table = claim | _shared(over, known[benchmark]) | over.get(name, {})
     choices = _choices(table)
-    calls = tuple(table.get(CALLS, ("c", "array") if benchmark == ANATOMY.name else ()))
+    dissected = benchmark == ANATOMY.name
+    calls = tuple(table.get(CALLS, ("c", "array") if dissected else ()))
+    allowed = "a claim about anatomy needs some, and no other claim has any"
+    require(bool(calls) == dissected, CALLS, list(calls), allowed)
     for call in calls:
         able = calls_of(choices[DRIVER])
         require(call in able, CALLS, call, f"one of {', '.join(able)}")
