@@ -643,8 +643,9 @@ def test_touching_is_timed_where_it_happens(name, message_s, monkeypatch):
 def test_windows_are_touched_between_iterations(touch, monkeypatch):
     """Catches written messages that share memory, and a window that begins before all are written.
 
-    Before the next window, the last one has been read, and all ranks have written theirs. Then the
-    same is timed with unchanged memory, which is the same for all messages.
+    In a window, receives are posted before messages are sent, as in OMB. Before the next window,
+    the last one has been read, and all ranks have written theirs. Then the same is timed with
+    unchanged memory, which is the same for all messages.
     """
     log, memory = [], []
     monkeypatch.setattr(Touch, "write_all", lambda self: log.append("write"))
@@ -652,16 +653,17 @@ def test_windows_are_touched_between_iterations(touch, monkeypatch):
 
     def made(benchmark: Any, data: Data) -> list[Window]:
         memory.append(len({part.ctypes.data for part in data.sends}))
-        return [Window((), lambda _: log.append("window"), moves="both")]
+        post, send = partial(log.append, "post"), partial(log.append, "send")
+        return [Window([send], lambda _: log.append("finish"), [post], "both")]
 
     place = {"rank": 0, "ranks": 2, "local_rank": 0, "barrier": lambda: log.append("barrier")}
     world: Any = SimpleNamespace(**place, actions=made, gather=lambda sample: [sample] * 2)
     settings = Settings(iterations=2, warmups=0, window=3, no_check=True)
     settings = replace(settings, touch=touch)
     Session(world, CATALOGUE["bibw"], settings, Progress(lambda _: None))._trial(16)
-    plain = ["barrier", "barrier", "window", "window", "barrier"]
-    between = ["read", "write", "barrier"]
-    touched = ["barrier", "barrier", *["window", *between] * 2, "barrier"]
+    window, between = ["post", "send", "finish"], ["read", "write", "barrier"]
+    plain = ["barrier", "barrier", *window * 2, "barrier"]
+    touched = ["barrier", "barrier", *[*window, *between] * 2, "barrier"]
     assert log == (touched + plain if touch == "both" else plain)
     assert memory == ([3, 1] if touch == "both" else [1])
 
