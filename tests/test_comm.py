@@ -26,7 +26,7 @@ from figure_faults import faults
 
 from miniapps import communication
 from miniapps.communication import actions, session, timing
-from miniapps.communication.actions import TOUCHES, Call, Split, Touch, Window
+from miniapps.communication.actions import TOUCHES, Call, Touch, Window
 from miniapps.communication.buffers import KINDS, Data, kind_of
 from miniapps.communication.catalogue import CATALOGUE, OVERLAP, RATE
 from miniapps.communication.movement import EVERYONE, MOVEMENTS, Block, Place
@@ -35,6 +35,7 @@ from miniapps.communication.progress import Progress
 from miniapps.communication.session import CHECKED, Session
 from miniapps.communication.settings import Percentiles, Settings, Span
 from miniapps.communication.timing import Overlap, Sample, Times, joined, overlap_percent
+from miniapps.drivers.machine import Disturbance
 from miniapps.parameters import InputError
 from miniapps.workbench.cli import main
 from miniapps.workbench.comm import compare, execute, results, text, variants
@@ -192,18 +193,6 @@ def test_work_lasts_as_long_as_it_should(monkeypatch: pytest.MonkeyPatch) -> Non
         assert len(made) == count
 
 
-def test_work_is_as_long_as_the_collective(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Catches work that is longer or shorter, or as long as the collective on one rank."""
-    asked: list[float] = []
-    monkeypatch.setattr(timing.Work, "last", lambda self, seconds: asked.append(seconds))
-    place = {"rank": 0, "ranks": 2, "local_rank": 0, "share": lambda value: value}
-    world: Any = SimpleNamespace(**place, gather=lambda value: [value, value / 2])
-    made = Session(world, CATALOGUE["ibcast"], Settings(), Progress(lambda _: None))
-    split = Split(lambda: None, lambda _: None)
-    made._overlap([split], Times(4.0, np.array([4.0])), 1, lambda: None)
-    assert asked == [3.0]
-
-
 def test_each_iteration_says_that_it_goes_on() -> None:
     """Catches a benchmark that is taken for one that hangs, and iterations that are not apart."""
     said: list[str] = []
@@ -261,10 +250,14 @@ def test_the_command_prints_what_parsers_of_omb_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["latency", "bw", "allreduce", "acc_latency"])
 @pytest.mark.parametrize("buffer", ["bytearray", "numpy"])
 def test_memory_of_messages_begins_with_other_bytes(name: str, buffer: str) -> None:
-    """Catches a message that was not sent, whose memory has the right byte by chance."""
+    """Catches a message that was not sent, whose memory has the right byte by chance.
+
+    And another kind of buffer than the one that is named.
+    """
     made = CATALOGUE[name]
     moved = MOVEMENTS[made.movement](Place(1, 2, 16, 3))
     data = Data(made, moved, kind_of(buffer, made.reduces and buffer == "numpy", 0))
+    assert type(data.sending) is {"bytearray": bytearray, "numpy": np.ndarray}[buffer]
     for iteration in range(CHECKED):
         for part, block in zip(data.receives, moved.receives, strict=True):
             data.kind.write(part, expected(block, iteration))
@@ -304,7 +297,10 @@ class Receiver:
 
 
 def test_disturbances_are_those_of_the_trials(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Catches a reading before the check of bytes, at whose beginning launchers look at ranks."""
+    """Catches a reading before the check of bytes, at whose beginning launchers look at ranks.
+
+    And a record of the disturbance of another rank than the one that was disturbed most.
+    """
     done = mock.Mock()
     monkeypatch.setattr(Session, "check", done.check)
     monkeypatch.setattr(Session, "measure", done.measure)
@@ -317,6 +313,9 @@ def test_disturbances_are_those_of_the_trials(monkeypatch: pytest.MonkeyPatch) -
     order = [call[0] for call in done.method_calls][-5:]
     assert order == ["check", "reading", "measure", "reading", "disturbance"]
     done.disturbance.assert_called_once_with("before", "after")
+    each = [Disturbance(0.1, 2.0, 0.3), Disturbance(0.4, 1.0, 0.2)]
+    made = execute._record(spec_of("comm latency"), mock.Mock(versions={}), {}, each)
+    assert Disturbance(0.4, 2.0, 0.3)._asdict().items() <= made["disturbance"].items()
 
 
 @pytest.mark.parametrize("wrong", [None, 0, 3, 6])
@@ -392,6 +391,18 @@ def by_hand(name: str, **more: Any) -> dict[str, Any]:
     given = {"measures": CATALOGUE[name].measures, "percentiles": [50.0, 99.0], "sizes": [8]}
     given |= {"iterations": [100], "measured": measured}
     return canned_comm.record_of(spec_of(f"comm {name} --trials 2")) | given | more
+
+
+def test_every_trial_counts() -> None:
+    """Catches means, percentiles and intervals of some trials only."""
+    record, same = by_hand("latency"), by_hand("latency")["measured"][0]
+    measured = [
+        same | {"value": 2 * n, "least": n, "most": 3 * n, "percentiles": [1.5 * n, 9 * n]}
+        for n in (1.0, 1.0, 1.0, 1.0, 6.0)
+    ]
+    (row,) = results.rows(record | {"measured": measured})
+    assert (row["value"], row["least"], row["most"], row["percentiles"]) == (4, 2, 6, [3, 18])
+    assert row["low"] < 4 < row["high"]
 
 
 HEADINGS = {
