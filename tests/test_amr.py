@@ -16,9 +16,10 @@ from miniapps import apps, kernels
 from miniapps.amr import block, plain
 from miniapps.amr.block import Refinement
 from miniapps.amr.layout import BACKGROUND, PLACEMENTS, AmrLayout, refinement, wide_enough
-from miniapps.amr.problem import HASH, AmrProblem, active_points, norms
+from miniapps.amr.problem import HASH, AmrProblem, active_points, norms, validate
 from miniapps.arrays import ghosted
 from miniapps.audit import AuditPlan
+from miniapps.contract import Measure
 from miniapps.drivers.sim import SimOptions
 from miniapps.drivers.sim import driver as sim
 from miniapps.kernels.halo.interface import box
@@ -277,7 +278,7 @@ def test_the_same_bits_on_all_blocks(case: str) -> None:
     """Catches a result that follows the blocks, the placement, or the order of events."""
     problems = [problem_of(placement=placement, **CASES[case]) for placement in PLACEMENTS]
     for steps in (5, 9):
-        whole, _ = plain.reference(problems[0], steps)
+        whole, *_ = plain.reference(problems[0], steps)
         for problem, grid in zip(itertools.cycle(problems), GRIDS, strict=False):
             solved = support.solve("amr", problem, grid, steps)
             assert solved.state_hash == digest_of(whole) and not solved.failed
@@ -316,6 +317,18 @@ def test_norms_of_the_parallel_research_kernels() -> None:
     # Refinements begin in steps 0, 4, 8, 12 and 16, each for two steps of two sweeps.
     assert (coarse, fine) == (38.0, [16.0, 8.0, 8.0, 8.0])
     assert problem.results(solved.outcome.measures) == {"norm": coarse, "refinement_norms": fine}
+
+
+def test_each_norm_is_that_of_the_reference() -> None:
+    """Catches a norm that a random start gives, of one block or one lifetime of a refinement."""
+    problem = problem_of(duration=2)
+    measures = support.solve("amr", problem, (2, 2), 17).outcome.measures
+    for n in range(5):
+        found = np.array(measures["norms"].value)
+        for wrong, by in ((False, 1 + 1e-14), (True, 1 + 1e-6)):
+            found[n] = measures["norms"].value[n] * by
+            checks = validate(problem, 17, measures | {"norms": Measure("sum", found)}, "")
+            assert ("norms off" in [one.name for one in checks if one.value > one.limit]) == wrong
 
 
 def test_work_is_that_of_the_parallel_research_kernels() -> None:

@@ -81,13 +81,15 @@ class PlainGrid:
         ]
 
 
-def reference(problem: Any, steps: int) -> tuple[list[Piece], np.ndarray]:
+def reference(problem: Any, steps: int) -> tuple[list[Piece], np.ndarray, np.ndarray]:
     """The state after ``steps`` steps, and the hash of each refinement as it ended, (4, 4) uint64.
 
-    The words of several that were at the same corner are added.
+    And the sums of the absolute sums of the background and of each refinement. The words and the
+    sums of several refinements that were at the same corner are added.
     """
     background, fine = PlainGrid(start_at(problem, *map(np.arange, problem.size))), None
     ended, corner = np.zeros((len(problem.corners), 4), np.uint64), 0
+    norms = np.zeros(1 + len(problem.corners))
     for step in range(steps):
         if step % problem.period == 0:
             corner = step // problem.period % len(problem.corners)
@@ -101,11 +103,14 @@ def reference(problem: Any, steps: int) -> tuple[list[Piece], np.ndarray]:
                 words_of(piece) for piece in fine.pieces(f"refinement {corner}", problem.dtype)
             ]
             ended[corner] += np.sum(words, axis=0, dtype=np.uint64)
+            norms[1 + corner] += np.abs(fine.sums).sum()
             fine = None
     found = background.pieces("background", problem.dtype)
+    norms[0] = np.abs(background.sums).sum()
     if fine is not None:
+        norms[1 + corner] += np.abs(fine.sums).sum()
         found += fine.pieces(f"refinement {corner}", problem.dtype)
-    return found, ended
+    return found, ended, norms
 
 
 def _born(problem: Any, background: Field, corner: int) -> Field:
