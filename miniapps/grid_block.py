@@ -43,11 +43,10 @@ class GridBlock(HaloUser[Jacobi2dKernels | Stencil3dKernels]):
         self.alone = layout.odf == 1 and away
         self.together = self.has_equal_load and self.work_together(layout)
         self.packed: Mapping[Edge, Any] | None = None  # the faces, if the last launch packed them
-        axes = len(index)
-        self.grow = [0] * (2 * axes)  # per side, whether a neighbour is there
-        for axis, side in itertools.product(range(axes), (-1, 1)):
-            edge = tuple(side if d == axis else 0 for d in range(axes))
-            self.grow[2 * axis + (side > 0)] = int(edge in self.neighbors)
+        axes = range(len(index))
+        sides = itertools.product(axes, (-1, 1))
+        faces = (tuple(side * (d == axis) for d in axes) for axis, side in sides)
+        self.grow = [int(face in self.neighbors) for face in faces]  # whether a neighbour is there
         field, self.own = self._filled()
         self.old, self.new = device.to_device(field), device.to_device(copied(field))
         self.halo = self.halo_along(self.edges)

@@ -406,6 +406,10 @@ ENOUGH = (
     "fine-1",
 )  # as Python others take long
 TESTS = {  # of files, what runs cannot show
+    "miniapps/grid_block.py": (
+        "test_stencils.py::test_blocks_that_share_a_queue",
+        "test_stencils.py::test_a_block_goes_on_from_saved_cells",
+    ),
     "miniapps/stencil3d/block.py": (
         "test_stencils.py::test_waiting_takes_as_long_as_it_should",
         "test_stencils.py::test_work_is_as_much_as_it_should_be",
