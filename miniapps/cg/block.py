@@ -57,9 +57,8 @@ class CgBlock(HaloUser[CgKernels]):
         self.bounds = layout.bounds(index)
         self.groups = groups(problem.operator, [blocks > 1 for blocks in layout.grid])
         self.neighbors = layout.neighbors(index, diagonals=problem.operator == 27)
-        self.rr = self.rz = self.rz_before = self.b_squared = 0.0
-        self.alpha = self.beta = 0.0
-        self.not_positive, self.departure, self.has_met = 0, 0.0, False
+        self.rr = self.rz = self.rz_before = self.b_squared = self.alpha = self.beta = 0.0
+        self.not_positive, self.has_met = 0, False
         # The last dot products, by the names of their vectors: the block's part, and the total.
         self.dots: dict[str, tuple[np.ndarray, float]] = {}
         self.own = self._empty()[1]
