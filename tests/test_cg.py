@@ -198,7 +198,7 @@ COLOURS = [0, 1, 2, 3, 4, 5, 6, 7, 6, 5, 4, 3, 2, 1, 0]
 
 
 @pytest.mark.parametrize("points", [27, 7])
-@pytest.mark.parametrize("colours", [COLOURS, COLOURS[4:11], [3, 2], [6, 0, 4, 1]])
+@pytest.mark.parametrize("colours", [COLOURS, COLOURS[4:11], [3, 2], [6, 0, 4, 6, 1, 3]])
 @pytest.mark.parametrize("cells", [(1, 1, 1), (2, 3, 8), (5, 4, 23), (4, 45, 11)])
 def test_several_colours(points: int, colours: list[int], cells: tuple[int, ...]) -> None:
     """Catches a point that is relaxed before its neighbours, and planes that are left out."""
