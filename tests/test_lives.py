@@ -27,7 +27,7 @@ from miniapps.drivers.outcome import Part
 from miniapps.drivers.ranks import OfPlaces
 from miniapps.drivers.sim.driver import Network, SimEngine
 from miniapps.drivers.timing import PELog
-from miniapps.workbench.run.record import _blocks_seen
+from miniapps.workbench.run.record import _blocks_seen, _unusual
 
 Life = Generator[Any, Any, Any]
 HOST, GUEST = "host", "guest"
@@ -271,6 +271,12 @@ def test_blocks_finish_the_rounds_in_which_they_exist() -> None:
         blocks = np.array([(n,) for n in some], [("block", int)])
         outcome: Any = SimpleNamespace(blocks=blocks, rounds=rounds)
         assert _blocks_seen(spec, outcome) == seen
+
+
+def test_a_record_says_that_blocks_existed_for_a_time() -> None:
+    """Catches a file of such a run that is refused because rows of blocks are missing."""
+    outcome: Any = SimpleNamespace(stopped=None)
+    assert _unusual(PROBLEM, outcome) == {"for_a_time": True}
 
 
 def test_ranks_have_one_block_of_a_kind() -> None:
