@@ -23,7 +23,7 @@ PHYSICS = (  # kernels and blocks, which small runs try
 )
 NUMBERS = (  # times, units, statistics and figures, which only tests try
     *(f"drivers/{name}.py" for name in ("engine", "outcome", "timing")),
-    *(f"workbench/run/{name}.py" for name in ("clocks", "record")),
+    *(f"workbench/run/{name}.py" for name in ("clocks", "record", "revalidation")),
     *(
         f"workbench/study/{name}.py"
         for name in (
@@ -31,7 +31,7 @@ NUMBERS = (  # times, units, statistics and figures, which only tests try
             *("joined", "runner", "statistics", "tables"),
         )
     ),
-    "workbench/model/formula.py",
+    *(f"workbench/model/{name}.py" for name in ("check", "fitting", "formula", "predict")),
     "workbench/replay/predict.py",
     "workbench/reproduce/predicates.py",
     "workbench/show/*.py",

@@ -41,7 +41,7 @@ class Prediction:
         """The part of the step in which the PE that computes longest does so, if known."""
         if self.case.balancer:
             return NONE
-        return share(min(1.0, self.compute.max(1).mean() / self.step.value))
+        return share(self.compute.max(1).mean() / self.step.value)
 
     @property
     def compute(self) -> np.ndarray:
