@@ -27,6 +27,7 @@ from miniapps.loads import Loads
 from miniapps.parameters import InputError
 from miniapps.pic.distribution import Distribution
 from miniapps.stencil3d.problem import load_factor
+from miniapps.workbench.exit_status import VALID, WRONG
 from miniapps.workbench.model import (
     campaigns,
     check,
@@ -725,6 +726,57 @@ def test_errors_are_those_to_the_published_interval(predicted_s: float, error: f
     row: Any = SimpleNamespace(published_s=2.0, low_s=1.0, high_s=4.0)
     assert check.Checked(row, predicted_s, 0.5).error == error
     assert check.Checked(row, predicted_s, 0.5).holds == (predicted_s < 8)
+
+
+def checked(bounds_ms: tuple[float, float], ms: float, fitted: bool = True) -> check.Checked:
+    """A published interval, the middle of which is what is published, and a prediction."""
+    low, high = (bound * 1e-3 for bound in bounds_ms)
+    row = published.Row("mpi", 2, None, (low + high) / 2, low, high, fitted)  # type: ignore[arg-type]
+    return check.Checked(row, ms * 1e-3, 0.1)
+
+
+TEN, WIDE, BESIDE = (10.0, 10.0), (8.0, 9.96), "not fitted: "
+CHECKED: list[tuple[tuple[str, ...], str | None, dict[Any, tuple[str, ...]], float, int]] = [
+    (  # costs that are fitted; their reason why it fails; rows and cells; largest error in %
+        ("a", "b"), None, {
+            checked(TEN, 10.5): ("10.00", "10.50", "+5.0%", check.HOLDS),
+            checked(TEN, 9.2): ("10.00", "9.200", "-8.0%", check.HOLDS),
+            checked(TEN, 20, False): ("10.00", "20.00", "+100.0%", BESIDE + check.FAILS),
+            checked(TEN, 10, False): ("10.00", "10.00", "+0.0%", BESIDE + check.HOLDS),
+            checked(WIDE, 7.6, False): ("8.00 to 9.96", "7.600", "-5.0%", BESIDE + check.HOLDS),
+            checked(WIDE, 9, False):
+                ("8.00 to 9.96", "9.000", "+0.0%", f"{BESIDE}within the published interval"),
+        }, 8, VALID,
+    ),
+    (("a",), None, {checked(TEN, 12): ("10.00", "12.00", "+20.0%", check.FAILS)}, 20, WRONG),
+    ((), "waits", {checked(TEN, 12, False): ("10.00", "12.00", "+20.0%", check.FAILS)}, 20, VALID),
+    ((), "waits", {checked(TEN, 10, False): ("10.00", "10.00", "+0.0%", check.HOLDS)}, 0, WRONG),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("free", "fails", "rows", "largest", "status"), CHECKED)
+def test_what_the_check_says(free, fails, rows, largest, status, monkeypatch, tmp_path):
+    """Catches a table that fails unseen, rows that count and do not, and numbers in s."""
+    table = published.Published("t", "f", "m", free, 0.1, "Note.", fails=fails)
+    monkeypatch.setattr(check, "TABLES", [table])
+    monkeypatch.setattr(check, "machine_of", lambda _: None)
+    monkeypatch.setattr(published.Published, "rows", lambda *_: [])
+    monkeypatch.setattr(check, "predictions", lambda *_: [*rows])
+    shown: list[Table] = []
+    drawn: list[Any] = []
+    monkeypatch.setattr(check, "show", shown.extend)
+    monkeypatch.setattr(model_figure, "checked_figure", drawn.append)
+    monkeypatch.setattr(check, "write", lambda _, path: drawn.append(path))
+    figure = tmp_path / "x.png"
+    assert check.check(figure) == status
+    assert drawn == [{"t": [(one.row, one.predicted_s) for one in rows]}, figure]
+    (found,) = shown
+    assert found.rows == tuple(("mpi", *cells) for cells in rows.values())
+    word = check.HOLDS if largest < 10 else check.FAILS
+    reasons = [f"Why it fails: {fails}"] if fails else []
+    assert found.notes == (f"{word}: largest error {largest:.1f}%, limit 10%", "Note.", *reasons)
+    fitted = f"; m, fitted: {', '.join(free)}, each row from the others)" if free else "; m)"
+    assert found.title == f"t (studies/published/f.json{fitted}"
 
 
 @pytest.mark.long

@@ -20,7 +20,6 @@ from miniapps.workbench.study.cells import columns_of, number
 from miniapps.workbench.study.statistics import Interval
 from miniapps.workbench.table import Table, show
 
-FIXED = 1.0001  # how far costs may move that are not fitted
 HOLDS, FAILS = "holds", "fails"
 
 
@@ -59,7 +58,7 @@ def predictions(table: Published, rows: Sequence[Row], machine: Machine) -> list
 def only_free(machine: Machine, free: Sequence[str]) -> Machine:
     """The machine with no room for costs that are not fitted."""
     costs = {
-        name: cost if name in free else Interval(cost.value, cost.value / FIXED, cost.value * FIXED)
+        name: cost if name in free else Interval(cost.value, cost.value, cost.value)
         for name, cost in machine.costs.items()
     }
     return dataclasses.replace(machine, costs=costs)
