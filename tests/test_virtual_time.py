@@ -321,19 +321,32 @@ def test_a_launch_that_was_shorter_than_its_rounds() -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"second_s": 7.0}, "two clocks"),
+        ({"second_s": 2.0}, "two clocks"),
         ({"passed_s": 2e-3, "second_s": 2e-3}, "rounds longer than what passed"),
         ({"passed_s": 20.0, "second_s": 20.0}, "rounds shorter than what passed"),
-        ({"launch_s": 2.9}, "rounds longer than the launch"),
+        ({"launch_s": 0.4}, "rounds longer than the launch"),
     ],
 )
 def test_records_whose_clocks_do_not_fit(changed: dict[str, float], said: str) -> None:
     """Catches a record that was changed into other seconds, in which only its clocks differ."""
-    right = record_of(spec_of("run jacobi2d --steps 4 --warmup 0".split()), 0.5)
-    right |= {"audits_s": 1.0, "clocks": {"passed_s": 3.0, "second_s": 3.0, "launch_s": 9.0}}
+    right = record_of(spec_of("run jacobi2d --steps 4 --warmup 0".split()), 0.1)
+    right |= {"audits_s": 0.1, "clocks": {"passed_s": 0.5, "second_s": 0.5, "launch_s": 9.0}}
     assert contradiction(right) is None
     found = contradiction(right | {"clocks": right["clocks"] | changed})
     assert found == f"contradicts itself: {clocks.NAME}: {said}"
+
+
+def test_a_pe_of_a_record_that_computed_longer_than_its_rounds() -> None:
+    """Catches the PE that computed least in its place, and kernels of a GPU, which may overlap."""
+    words = "run jacobi2d --driver mpi -n 2 --steps 4 --warmup 0".split()
+    rounds = {"first": [*range(4)], "count": [1] * 4, "wall_s": [0.1] * 4}
+    rounds["compute_s"] = [[0.0] * 4, [0.15] * 4]
+    more = {"compute_s": 0.6, "utilisation": 0.75, "imbalance": 2.0, "rounds": rounds}
+    more["clocks"] = {"passed_s": 0.4, "second_s": 0.4, "launch_s": None}
+    wrong = record_of(spec_of(words), 0.1, **more)
+    said = f"contradicts itself: {clocks.NAME}: compute longer than rounds"
+    assert contradiction(wrong) == said
+    assert contradiction(wrong | {"device": "gpu"}) is None
 
 
 def test_seconds_of_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
