@@ -493,14 +493,14 @@ def cells_of(true: Machine, noise: float, seed: int, power: float = 1.0) -> list
     made = []
     sizes = [(64, 64), (256, 256), (512, 512), (1024, 1024), (2048, 2048)]
     cases = [Case("mpi", 2), Case("charm", 2, 1), Case("charm", 2, 4), Case("mpi", 1)]
-    for number, (size, case) in enumerate(itertools.product(sizes, cases)):
+    for index, (size, case) in enumerate(itertools.product(sizes, cases)):
         problem = problem_of("jacobi2d", size=size, time_tile=1)
         counts = formula.counts(true, Situation("jacobi2d", problem, case))
         seconds = float(counts.seconds(formula.values(true, counts.names))) ** power
         times = seconds * np.exp(random.normal(0, noise, 5))
         record = {"wall_s": 1.0, "steps": 1, "oversubscribed": False}
         records = tuple(record | {"wall_s": float(time)} for time in times)
-        made.append(Cell(Result(number, case, problem.parameters(), records), counts))
+        made.append(Cell(Result(index, case, problem.parameters(), records), counts))
     return made
 
 

@@ -20,12 +20,13 @@ from typing import Any
 
 import h5py
 import pytest
-from support import ROOT, refused, wait_for
+from support import ROOT, record_of, refused, wait_for
 
 from miniapps import hdf5
 from miniapps.json_input import parsed
 from miniapps.parameters import InputError
 from miniapps.workbench import cli
+from miniapps.workbench.cli import spec_of
 from miniapps.workbench.run.checkpoint import read_checkpoint
 from miniapps.workbench.run.earlier import earlier_part
 from miniapps.workbench.run.record import with_few_rounds
@@ -339,6 +340,56 @@ def test_a_changed_record_is_refused(what: str) -> None:
         if what not in unseen:
             (CHANGES | MERGED)[what](record)
             assert objection(record)
+
+
+SLOW_END = [1e-3, 1e-3, 1e-3, 1e-3, 4e-3]  # seconds of rounds
+
+
+def by_hand(most: int) -> dict[str, Any]:
+    """A record of two PEs, of which one computed, with at most so many entries for rounds."""
+    spec = spec_of("run jacobi2d --driver mpi -n 2 --steps 5 --warmup 0".split())
+    rounds = {"first": [*range(5)], "count": [1] * 5, "wall_s": SLOW_END}
+    rounds["compute_s"] = [SLOW_END, [0.0] * 5]
+    given = {"rounds": rounds, "wall_s": 8e-3, "compute_s": 8e-3, "imbalance": 2.0}
+    given["step_time_s"] = {"min": 1e-3, "median": 1e-3, "max": 4e-3}
+    return with_few_rounds(record_of(spec, 1e-3, **given), most)
+
+
+LOADS = "rounds.compute_s must have 5 times for each of 2 PEs"
+LONGEST = "the max step time must be 0.004 to 0.004 s, as in its rounds"
+SAID = [  # the most entries for rounds; a change of the record; what is said of it
+    (5, spoil("rounds", to={"first": [], "count": [], "wall_s": []}),
+     "rounds must have as many first steps as counts and times, at least one"),
+    (5, spoil("rounds", "compute_s", to=[SLOW_END]), LOADS),
+    (5, spoil("rounds", "compute_s", 0, to=[8e-3]), LOADS),
+    (5, lambda record: record.update(compute_s=4e-3, utilisation=0.25),
+     "compute_s must be the sum of the PEs' times"),
+    (3, lambda record: record["rounds"].update(first=[0, 2, 3], count=[2, 1, 2]),
+     "each entry of merged rounds must have a step for each, or more"),
+    (3, spoil("step_time_s", to={"min": 1.5e-3, "median": 1.5e-3, "max": 4e-3}),
+     "the min step time must be at most 0.001 s, as in its rounds"),
+    (3, spoil("step_time_s", "max", to=3e-3), LONGEST),
+    (3, spoil("step_time_s", "max", to=6e-3), LONGEST),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("most", "change", "said"), SAID)
+def test_what_is_said_of_a_changed_record(most, change, said):
+    """Catches a contradiction that only another one covers, and a bound that is too far."""
+    record = by_hand(most)
+    assert objection(record) is None
+    change(record)
+    assert objection(record) == f"contradicts itself: {said}"
+
+
+BALANCED = "run jacobi2d --driver charm -n 2 --odf 2 --balancer Greedy --lb-period 2 --warmup 0"
+
+
+@pytest.mark.parametrize("steps", [1, 5])
+def test_a_right_record_is_not_refused(steps: int) -> None:
+    """Catches a balanced run of one round, or of merged rounds, of which none begins when due."""
+    record = record_of(spec_of([*BALANCED.split(), "--steps", str(steps)]))
+    assert objection(with_few_rounds(record, 3)) is None
 
 
 ACROSS = {

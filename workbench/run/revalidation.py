@@ -8,6 +8,7 @@ only be compared with bounds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -210,4 +211,4 @@ def _claims_of_loads(record: dict[str, Any], rounds: int) -> Iterator[tuple[str,
 
 def near(one: float, other: float, error: float = ROUNDED) -> bool:
     """Whether two numbers differ by no more than rounding does."""
-    return bool(abs(one - other) <= error * max(abs(one), abs(other)))
+    return math.isclose(one, other, rel_tol=error)
