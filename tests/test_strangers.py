@@ -360,6 +360,9 @@ LONGEST = "the max step time must be 0.004 to 0.004 s, as in its rounds"
 SAID = [  # the most entries for rounds; a change of the record; what is said of it
     (5, spoil("rounds", to={"first": [], "count": [], "wall_s": []}),
      "rounds must have as many first steps as counts and times, at least one"),
+    (5, spoil("checks", to=[]), "valid, but without any check"),
+    (5, lambda record: record.update(audit=8, checks=record["checks"][:1]),
+     "audit says that the run was audited, but no check does"),
     (5, spoil("rounds", "compute_s", to=[SLOW_END]), LOADS),
     (5, spoil("rounds", "compute_s", 0, to=[8e-3]), LOADS),
     (5, lambda record: record.update(compute_s=4e-3, utilisation=0.25),
@@ -382,7 +385,7 @@ def test_what_is_said_of_a_changed_record(most, change, said):
     assert objection(record) == f"contradicts itself: {said}"
 
 
-BALANCED = "run jacobi2d --driver charm -n 2 --odf 2 --balancer Greedy --lb-period 2 --warmup 0"
+BALANCED = "run jacobi2d --driver charm -n 2 --odf 2 --balancer Greedy --lb-period 3 --warmup 0"
 
 
 @pytest.mark.parametrize("steps", [1, 5])
