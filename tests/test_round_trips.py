@@ -75,6 +75,18 @@ def test_a_run_is_the_run_that_its_command_line_asks_for(words: list[str]) -> No
     assert again.recorded() == spec.recorded()
 
 
+@pytest.mark.parametrize(
+    "how", ["mpi -n 2", "charm -n 3 --odf 2 --pe-grid 1x3", "serial --pe-grid 2x2"]
+)
+def test_commands_of_runs_in_which_refinements_have_pes_of_their_own(how: str) -> None:
+    """Catches a launched command that its own PEs refuse, or read in another way."""
+    words = f"run amr --preset tiny --placement high-water --driver {how}"
+    spec = RunSpec.create(parsed_line(words.split()))
+    again = RunSpec.create(parsed_line(spec.arguments()))
+    assert again.layout == spec.layout
+    assert again.arguments() == spec.arguments()
+
+
 # Studies ------------------------------------------------------------------------------------------
 
 OPTIONS: dict[str, st.SearchStrategy[Any]] = {

@@ -108,7 +108,7 @@ def _case(spec: Any) -> dict[str, str]:
         "--driver": spec.driver,
         "-n": str(spec.pes),
         "--odf": str(spec.odf),
-        "--pe-grid": shown(spec.layout.pe_grid),
+        "--pe-grid": shown(spec.grid),
         "--device": spec.device,
         "--checkpoint-every": str(spec.checkpoint_every),
         "--checkpoint-minutes": str(spec.checkpoint_minutes),

@@ -241,6 +241,15 @@ class RunSpec:
         return replace(cut, one_home=self.can.one_pe and not self.can.replays)
 
     @property
+    def grid(self) -> tuple[int, ...]:
+        """A grid of all PEs, which as `pe_grid` gives the same layout.
+
+        A layout's own grid has fewer where some PEs have no part of the domain, as in amr.
+        """
+        pes, grid = self.layout.pes, self.layout.pe_grid
+        return grid if math.prod(grid) == pes else (pes, *(1 for _ in grid[1:]))
+
+    @property
     def blocks(self) -> int:
         """The number of blocks of all kinds."""
         return sum(self.layout.counts().values())
@@ -319,7 +328,7 @@ class RunSpec:
     def arguments(self) -> list[str]:
         """The command line that requests this run, with every "auto" replaced by a value."""
         resolved = {
-            "pe_grid": self.layout.pe_grid,
+            "pe_grid": self.grid,
             "output": self.output and self.output.resolve(),
             "checkpoint": self.checkpoint and self.checkpoint.resolve(),
             "resume": self.resume and self.resume.resolve(),
