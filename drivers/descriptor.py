@@ -177,11 +177,13 @@ class Balancing(Options):
             )
             require(not never, "--balancer", name, "needs --lb-period STEPS")
         require(never or name is not None, "--lb-period", self.lb_period, "needs --balancer NAME")
+        warmup, end = asked.warmup, asked.warmup + asked.steps
+        between = f"more than the {warmup} steps of warm-up and less than all {end}"
         if first is not None:
             require(not never, "--lb-first", first, "needs --lb-period STEPS")
-            warmup, end = asked.warmup, asked.warmup + asked.steps
-            allowed = f"must be more than the {warmup} steps of warm-up and less than all {end}"
-            require(warmup < first < end, "--lb-first", first, allowed)
+            require(warmup < first < end, "--lb-first", first, f"must be {between}")
+        some = never or self.due(warmup, end - 1)
+        require(some, "--lb-period", self.lb_period, f"balances nothing: no multiple is {between}")
 
     def due(self, before: int, step: int) -> bool:
         """Whether to balance after a round from step ``before`` to ``step``."""

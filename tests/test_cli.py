@@ -129,6 +129,11 @@ BAD_RUNS = [
         "--lb-first 6",
         "less than all 6",
     ),
+    (
+        "--balancer Greedy --lb-period 6 --warmup 3 --driver charm",
+        "--lb-period 6",
+        "no multiple is more than the 3",
+    ),
     ("--driver openmp", "--driver: openmp", "must be one of serial, sim, file, mpi, charm"),
     ("--driver mpi -n 2 --time-tile 4", "--time-tile 4", "at most 3"),
 ]
@@ -332,7 +337,7 @@ def test_runs_warm_up(capsys: pytest.CaptureFixture[str], words: str, warmup: st
 
 def test_dry_run_of_charm(capsys: pytest.CaptureFixture[str]) -> None:
     """Catches runtime options that get lost, and PEs or balancers that do not reach charmrun."""
-    asked = "--driver charm -n 2 --odf 4 --balancer GreedyRefine --lb-period 5 --dry-run"
+    asked = "--driver charm -n 2 --odf 4 --balancer GreedyRefine --lb-period 6 --dry-run"
     words = shlex.split(printed(capsys, *SMALL, *asked.split(), "--", "+setcpuaffinity"))
     assert words[1:4] == ["-m", "charmrun.start", "+p2"]
     assert words[words.index("+balancer") + 1] == "GreedyRefineLB"

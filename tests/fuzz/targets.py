@@ -186,7 +186,7 @@ run amr --size 41x38 --refinement 8x7 --level 2 --period 4 --duration 3 --placem
 run echo --preset tiny --driver sim --sim-seed 3 --pin --timeout 5 --json -
 run pic 10 100 1000 0 1 GEOMETRIC 0.99
 study strong echo --pes 1,2 --odf 1,4 --trials 5 --until-ci 2% --max-trials 9 --shuffle-seed 2
-study lb stencil3d --pes 2 --balancers Greedy --lb-periods 30 --preset tiny
+study lb stencil3d --pes 2 --balancers Greedy --lb-periods 8 --preset tiny
 study weak jacobi2d --pes 1,2,4 --drivers mpi --size 64x64
 study granularity jacobi2d --pes 2 --halvings 3 --size 64x64
 plot nowhere.h5 --figure x.png --trace
