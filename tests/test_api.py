@@ -199,3 +199,10 @@ def test_names_for_programs_are_no_apps(tmp_path: Path) -> None:
     with pytest.raises(miniapps.InputError, match="NAME run: is taken"):
         new.write("run", tmp_path)
     assert not hasattr(miniapps, "nonesuch")
+
+
+@pytest.mark.parametrize("name", ["statistics", "scipy", "time"])
+def test_names_of_python_modules_are_no_new_apps(tmp_path: Path, name: str) -> None:
+    """Catches an app whose tests import another module of its name, and fail."""
+    with pytest.raises(miniapps.InputError, match=f"NAME {name}: is a Python module"):
+        new.write(name, tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 from miniapps import apps
@@ -35,6 +36,9 @@ def write(name: str, folder: Path) -> list[Path]:
     allowed = "must be a name of a Python package, in lower case"
     require(plain and not keyword.iskeyword(name), "NAME", name, allowed)
     require(name not in {*apps.names(), *apps.taken_names()}, "NAME", name, "is taken")
+    module = find_spec(name)
+    free = module is None or module.origin is None  # a plain folder in the current one
+    require(free, "NAME", name, "is a Python module, which the app's tests would import instead")
     package = folder / name
     require(not os.path.lexists(package), "NAME", name, f"there is {package} already")
     try:
