@@ -47,6 +47,7 @@ class BaseProblem:
     quantities: ClassVar[dict[str, Quantity]] = {}  # what each named `Piece` of the state is
     only_output: ClassVar[tuple[str, ...]] = ()  # fields that change what is written, no result
     needs_output: ClassVar[tuple[str, ...]] = ()  # fields that concern the output file only
+    instead_of_size: ClassVar[tuple[str, ...]] = ()  # fields that make the first one void, if set
     positional: ClassVar[str | None] = None  # the words that `from_positional` reads, for help
 
     @property

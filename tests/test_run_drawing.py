@@ -199,8 +199,14 @@ def test_what_is_said_of_a_problem() -> None:
     for problem, text in several:
         assert captions.problem_text("jacobi2d", [problem]) == text
     both = [usual, usual | {"initial": "noise"}]
-    assert captions.problem_text("jacobi2d", both) == "size 1024x1024, initial noise"
+    assert captions.problem_text("jacobi2d", both) == "size 1024x1024, initial ones to noise"
     assert captions.problem_text("pic", [{"size": 96, "k": 2}]) == "size 96, k 2"
+    refined = {"size": [1000, 1000], "refinement": [30, 20]}
+    assert captions.problem_text("amr", [refined]) == "size 1000x1000, refinement 30x20"
+    atoms = {"lattice": [10, 10, 10], "cells": None, "input": "a.xyz"}
+    assert captions.problem_text("leanmd", [atoms]) == "input a.xyz"
+    cells = atoms | {"cells": [4, 5, 6], "input": None}
+    assert captions.problem_text("leanmd", [cells]) == "cells 4x5x6"
 
 
 @pytest.mark.parametrize(

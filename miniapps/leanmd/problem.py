@@ -84,6 +84,7 @@ class LeanmdProblem(BaseProblem):
     last_axis_cut: ClassVar[float] = 1.0
     only_output: ClassVar[tuple[str, ...]] = "trajectory", "units"
     needs_output: ClassVar[tuple[str, ...]] = ("trajectory",)
+    instead_of_size: ClassVar[tuple[str, ...]] = "cells", "input"
     variants: ClassVar[tuple[Variant, ...]] = (
         Variant("decomposition", "blocks"),
         Variant("decomposition", "pairs", several_kinds=True),

@@ -21,27 +21,29 @@ def problem_text(app: str, problems: Iterable[Problem]) -> str:
 
     A parameter that differs between problems has its first and its last value.
     """
-    shown = [_stated(app, problem) for problem in problems]
+    problems = list(problems)
     parts = []
-    for name in dict.fromkeys(name for stated in shown for name in stated):
-        values = [stated[name] for stated in shown if name in stated]
+    for name in dict.fromkeys(name for problem in problems for name in _stated(app, problem)):
+        values = [text for problem in problems if (text := value_text(problem.get(name)))]
         more = f" to {values[-1]}" if values[-1] != values[0] else ""
         parts.append(f"{name.replace('_', ' ')} {values[0]}{more}")
     return ", ".join(parts)
 
 
-def _stated(app: str, problem: Problem) -> dict[str, str]:
-    """The parameters to state, as text: those that are not the default, and the size."""
+def _stated(app: str, problem: Problem) -> list[str]:
+    """The parameters to state: the size, or what replaces it, and those that are no default."""
     kind = apps.load(app).Problem
     usual = kind().parameters()
     variants = {variant.field for variant in kind.variants}
-    fixed = {name: value for name, value in problem.items() if name not in variants}
-    given = [
-        name for name, value in fixed.items() if value_text(value) != value_text(usual.get(name))
+    fixed = {name: value_text(value) for name, value in problem.items() if name not in variants}
+    size = next(iter(fixed), "")
+    if any(fixed.get(name) for name in kind.instead_of_size):
+        fixed.pop(size)
+    return [
+        name
+        for name, text in fixed.items()
+        if text and (name == size or text != value_text(usual.get(name)))
     ]
-    if not any(_is_extent(fixed[name]) for name in given):
-        given = [*dict.fromkeys([*list(fixed)[:1], *given])]
-    return {name: value_text(fixed[name]) for name in given if value_text(fixed[name])}
 
 
 def _is_extent(value: Any) -> bool:
