@@ -315,7 +315,7 @@ def test_every_app_grows_and_shrinks(app):
             "--max-steps 199: must be 200 or more, the steps of the whole problem",
         ),
         ("strong jacobi2d --until-ci 1% --max-trials 3", "--max-trials 3: must be 10 or more"),
-        ("strong pic --until-ci 1% --trials 4", "--until-ci 0.01: needs 5 trials"),
+        ("strong pic --until-ci 1% --trials 4", "--until-ci 1%: needs 5 trials"),
         ("strong jacobi2d --drivers mpi,mpi", "--drivers mpi,mpi: must name each"),
         ("lb pic --lb-periods 9,9", "--lb-periods 9,9: must name each value once"),
         ("weak pic --drivers serial --pes 2,4", "--drivers serial: in weak"),

@@ -41,9 +41,9 @@ def with_bounds(interval: Interval, scale: float = 1.0) -> str:
     return f"{value} [{low}, {high}]"
 
 
-def share(value: float) -> str:
+def share(value: float, decimals: int = 1) -> str:
     """A fraction in percent; no number if it is not defined."""
-    return NONE if math.isnan(value) else f"{value:.1%}"
+    return NONE if math.isnan(value) else f"{value:.{decimals}%}"
 
 
 def columns_of(*titles: str) -> tuple[Column, ...]:

@@ -337,7 +337,7 @@ def check_policy(options: argparse.Namespace) -> None:
     require(options.trials >= 1, "--trials", options.trials, "must be 1 or more")
     if options.until_ci is not None:
         few = "needs 5 trials or more: fewer have no interval to speak of"
-        require(options.trials >= 5, "--until-ci", options.until_ci, few)
+        require(options.trials >= 5, "--until-ci", f"{100 * options.until_ci:g}%", few)
     most, least = options.max_trials, f"must be {options.trials} or more"
     if most is not None:
         require(options.until_ci is not None, "--max-trials", most, "needs --until-ci")

@@ -154,7 +154,7 @@ def _scaling_row(row: Scaling) -> tuple[str, ...]:
     head = (row.result.configuration, str(row.result.pes), str(row.base.pes))
     if row.result is row.base:
         return (*head, "1 (base)", "1 (base)", NONE)
-    serial = NONE if row.serial_fraction is None else number(row.serial_fraction)
+    serial = NONE if row.serial_fraction is None else number(row.serial_fraction, 2)
     return (*head, with_bounds(row.speedup), with_bounds(row.efficiency), serial)
 
 
@@ -254,7 +254,7 @@ def _gain_row(row: Gain) -> tuple[str, ...]:
         str(row.balanced.pes),
         with_bounds(row.gain),
         f"{row.ideal:.3f}",
-        share(row.fraction_achieved),
+        share(row.fraction_achieved, 0),
         f"{row.test.p:.2g}",
         number(row.balanced.mean("migrations")),
         number(seconds / len(records) * 1e3),
