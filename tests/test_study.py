@@ -328,7 +328,7 @@ def test_every_app_grows_and_shrinks(app):
         ("strong pic --published nowhere.json", "--published nowhere.json: cannot be"),
         ("strong pic -- +p4", "-- +p4: a study passes no options"),
         ("lb stencil3d --balancers Magic", "--balancers Magic: must be of Greedy"),
-        ("strong jacobi2d --lb-periods 5", "--lb-periods 5: needs --balancers"),
+        ("strong jacobi2d --lb-periods 5,9", "--lb-periods 5,9: needs --balancers"),
         ("strong amr --vary level=1,level=2", "--vary level=1,level=2: only in a study"),
         ("lb amr --vary level=1,2", "--vary level=1,2: must be OPTION=VALUE, with an"),
         ("lb amr --vary depth=1", "--vary depth=1: must be OPTION=VALUE"),

@@ -317,7 +317,8 @@ def _balancer_settings(options: argparse.Namespace) -> tuple[tuple[str | None, i
     """Pairs of balancer and period; in a study of kind lb the first pair is no balancing."""
     named, periods = options.balancers, options.lb_periods
     if options.kind != "lb" and named is None:
-        require(periods is None, "--lb-periods", periods, "needs --balancers")
+        given = ",".join(map(str, periods or ()))
+        require(periods is None, "--lb-periods", given, "needs --balancers")
         require(options.lb_first is None, "--lb-first", options.lb_first, "needs --balancers")
         return (NO_BALANCING,)
     for name in named or ():
