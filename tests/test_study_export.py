@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import support
 
+from miniapps.jacobi2d.problem import JacobiProblem
 from miniapps.parameters import InputError
 from miniapps.workbench.study.campaign import Campaign
 from miniapps.workbench.study.export import FORMATS, SUFFIXES, export, extra_p, seed_csv, tidy_csv
@@ -26,6 +27,7 @@ from miniapps.workbench.study.runner import header_of
 
 SOURCE = Path("campaign.jsonl")
 EXTRAP = Path(sys.executable).parents[1] / "extrap"
+TWO_PROBLEMS = tuple(JacobiProblem((61, 43), initial=initial) for initial in ("ones", "noise"))
 SECONDS = {"wall_s": (0.5, 0.25, 0.25), "count": (2, 2, 1)}
 
 
@@ -201,9 +203,16 @@ def test_extra_p_keeps_to_points_that_all_ways_have() -> None:
     ]
 
 
-def test_extra_p_does_not_mix_problems() -> None:
-    """Mistake: large and small problems of a study of granularity as trials of one point."""
-    campaign = a_campaign(kind="granularity", halvings=1, pes=(1, 2), drivers=("mpi",))
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"kind": "granularity", "halvings": 1},
+        {"kind": "lb", "vary": ("initial=ones,initial=noise",), "problems": TWO_PROBLEMS},
+    ],
+)
+def test_extra_p_does_not_mix_problems(values: dict[str, Any]) -> None:
+    """Mistake: runs of several problems of a study as trials of one point."""
+    campaign = a_campaign(**values, pes=(1, 2), drivers=("mpi",))
     lines = extra_p(campaign).splitlines()
     assert [line for line in lines if line.startswith("REGION")] == [
         "REGION mpi_problem0",

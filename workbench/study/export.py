@@ -154,7 +154,7 @@ def _seed_table(record: dict[str, Any]) -> str:
 def extra_p(campaign: Campaign) -> str:
     """Extra-P's text format: seconds per step over PEs ``p``, with a line of trials per point.
 
-    There is a region per configuration (and per problem in a study of granularity). All regions
+    There is a region per configuration (and per problem if a study has several on the same PEs). All regions
     must have the same points, so only numbers of PEs that all configurations have are exported.
     Points with more PEs than cores and configurations with a single number of PEs are left out.
     Raises InputError if fewer than two numbers of PEs are left.
@@ -177,7 +177,8 @@ def extra_p(campaign: Campaign) -> str:
 
 def _region(campaign: Campaign, run: dict[str, Any]) -> str:
     named = configuration(run["record"], "_", pes=False)
-    if campaign.head["study"]["kind"] != "granularity":
+    study = campaign.head["study"]
+    if study["kind"] != "granularity" and "vary" not in study:
         return named
     problems: list[Any] = []
     for point in campaign.head["points"]:
