@@ -154,8 +154,9 @@ def _seed_table(record: dict[str, Any]) -> str:
 def extra_p(campaign: Campaign) -> str:
     """Extra-P's text format: seconds per step over PEs ``p``, with a line of trials per point.
 
-    There is a region per configuration (and per problem if a study has several on the same PEs). All regions
-    must have the same points, so only numbers of PEs that all configurations have are exported.
+    There is a region per configuration (and per problem if a study has several on the same PEs).
+    All regions must have the same points, so only numbers of PEs that all configurations have are
+    exported.
     Points with more PEs than cores and configurations with a single number of PEs are left out.
     Raises InputError if fewer than two numbers of PEs are left.
     """
