@@ -745,6 +745,7 @@ def test_one_run_of_each_trial_and_point_counts(tmp_path, canned):
     campaign = Campaign.read(path)
     assert len(list(campaign.of("run"))) == 6 and not campaign.failures
     (dropped,) = campaign.of("dropped")
+    assert dropped is campaign.events[-1]
     assert dropped["reason"] == "there is another run of this trial and point before"
     changed = json.loads(repeated)
     changed["record"]["state_hash"] = "cd" * 32

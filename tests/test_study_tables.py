@@ -144,9 +144,7 @@ def test_notes_of_scaling(kind: str, pes: tuple[int, ...], notes: list[str]) -> 
     assert [*table.notes] == notes
 
 
-@pytest.mark.parametrize(
-    ("pes", "serial"), [((1, 1, 2), ["-", "-", "1.0"]), ((2, 4), ["-", "-"])]
-)
+@pytest.mark.parametrize(("pes", "serial"), [((1, 1, 2), ["-", "-", "1.0"]), ((2, 4), ["-", "-"])])
 def test_serial_fractions_are_over_one_pe(pes: tuple[int, ...], serial: list[str]) -> None:
     """Catches the serial fraction of a speed-up over two PEs, for which it is not defined."""
     campaign = study("strong", [(count, [20, 20]) for count in pes]).campaign()
