@@ -270,7 +270,7 @@ def test_files_that_are_no_checkpoints(written: Path, tmp_path: Path) -> None:
         output: "is the --output of a run",
         newer: "is of schema 2; this version reads 1",
         tmp_path / "none.h5": "there is no such file",
-        tmp_path: "there is no such file",
+        tmp_path: "is not a file",
         Path(__file__): "is no HDF5 file",
     }.items():
         assert why in support.refused(["resume", file])
