@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from miniapps.drivers import outcome
 from miniapps.drivers.audits import Auditor
 from miniapps.drivers.descriptor import Driver
 from miniapps.drivers.engine import Engine, run_phases, write_state
 from miniapps.drivers.job import Job, Watcher
 from miniapps.drivers.lives import Lives
-from miniapps.drivers.outcome import Part, Report, joined
+from miniapps.drivers.outcome import Part, Report
 
 DRIVER = Driver(
     name="serial",
@@ -42,7 +43,9 @@ def run_by(make: Callable[..., Engine], job: Job, report: Report, watcher: Watch
     log, end = run_phases(job, engine, 0, watcher)
     if job.store is not None:
         write_state(job.store, engine.blocks, False)
-    return report(joined(job, [Part.of(job, engine.places.values(), log, jit_s)], end, {}, PATH))
+    return report(
+        outcome.joined(job, [Part.of(job, engine.places.values(), log, jit_s)], end, {}, PATH)
+    )
 
 
 def fail(status: int) -> None:

@@ -24,11 +24,10 @@ class Fault:
     """One mistake: ``wrong`` takes what is right at each of the ``targets``, and returns the wrong.
 
     A target is ``module:name`` or ``module:Class.name``, in which ``{app}`` stands for the name of
-    the app and ``{driver}`` for the module that runs the driver's jobs. ``given``: fields of the
-    problem without which the fault changes nothing. ``needs``: a capability of the driver, a field
-    of `drivers.descriptor.Driver`. ``migrating``: whether it acts only where blocks migrate.
-    ``conditional``: whether it says itself, by `Acted.now`, that it has changed something; of other
-    faults it is known as soon as what is wrong is called.
+    the app. ``given``: fields of the problem without which the fault changes nothing. ``needs``: a
+    capability of the driver, a field of `drivers.descriptor.Driver`. ``migrating``: whether it acts
+    only where blocks migrate. ``conditional``: whether it says itself, by `Acted.now`, that it has
+    changed something; of other faults it is known as soon as what is wrong is called.
     """
 
     name: str
@@ -41,7 +40,7 @@ class Fault:
     conditional: bool = False
 
     @contextmanager
-    def applied(self, app: str, driver: str = "miniapps.drivers.serial") -> Iterator[None]:
+    def applied(self, app: str) -> Iterator[None]:
         """Make the mistake inside this context."""
 
         def change(right: Any) -> Any:
@@ -50,7 +49,7 @@ class Fault:
 
         with ExitStack() as stack:
             for target in self.targets:
-                place = target.format(app=app, driver=driver)
+                place = target.format(app=app)
                 stack.enter_context(replaced(place, change))
             yield
 

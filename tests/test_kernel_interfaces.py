@@ -16,7 +16,7 @@ import support
 from kernel_interfaces import APPS, FOLDER, differences, interface, load, members
 
 USERS = {
-    "halo": ("miniapps/grid_block.py",),
+    "halo": ("miniapps/halo_user.py",),
     "jacobi2d": ("miniapps/grid_block.py", "miniapps/jacobi2d", "miniapps/tiling.py"),
     "stencil3d": ("miniapps/grid_block.py", "miniapps/stencil3d", "miniapps/tiling.py"),
     "pic": ("miniapps/pic",),

@@ -109,7 +109,7 @@ def test_a_run_that_runs_out_of_time_is_made_again(acted, tmp_path, monkeypatch,
 BROKEN = """
 from miniapps.faults import fault
 
-@fault("{driver}:joined")
+@fault("miniapps.drivers.outcome:joined")
 def broken(right):
     return lambda *given: right(*given).no_such_name
 """
@@ -197,7 +197,7 @@ def test_every_fault_has_its_targets() -> None:
             for fault in faults.of(app, driver.file).values():
                 if "charm" not in "".join(fault.targets) and driver.one_process:
                     try:
-                        with fault.applied(app, driver.file):
+                        with fault.applied(app):
                             pass
                     except (AttributeError, ImportError, KeyError) as error:
                         unknown.append(f"{fault}: {error}")

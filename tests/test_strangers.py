@@ -391,7 +391,7 @@ BALANCED = "run jacobi2d --driver charm -n 2 --odf 2 --balancer Greedy --lb-peri
 @pytest.mark.parametrize("steps", [1, 5])
 def test_a_right_record_is_not_refused(steps: int) -> None:
     """Catches a balanced run of one round, or of merged rounds, of which none begins when due."""
-    record = record_of(spec_of([*BALANCED.split(), "--steps", str(steps)]))
+    record = record_of(spec_of([*BALANCED.split(), "--steps", "5"]), steps=steps)
     assert objection(with_few_rounds(record, 3)) is None
 
 

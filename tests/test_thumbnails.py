@@ -154,7 +154,7 @@ def check_refinements(how: str, path: Path) -> None:
     app, different = apps.load("amr"), []
     problem = app.Problem(**size, initial="noise", sub_iterations=4)
     for step, thumbnail in zip(steps, thumbnails, strict=True):
-        pieces, _ = app.reference(problem, step)
+        pieces, *_ = app.reference(problem, step)
         fields = {piece.name: piece.values for piece in pieces}
         right = plain_means(fields.pop("sums of background")[..., np.newaxis], 64)
         below = right.copy()

@@ -67,6 +67,7 @@ SAID = {  # how a sentence begins: parts of the names of the tests that find it 
     "On the CPU, no PE may compute": CONTRADICT,
     "The launching process measures": f"{CLOCK}::launch_that_was_shorter {LAUNCHED}",
     "The rounds must not take longer": f"{CLOCK}::launch_that_was_shorter",
+    "A record that is read again": f"{CLOCK}::records_whose_clocks_do_not_fit",
     "These checks find a factor of 1000": f"{CONTRADICT} {CLOCK}::wrong_unit_is_not_valid",
     "They do not find a wrong time": REASON,
     "`tests/test_virtual_time.py` replaces": RUN,

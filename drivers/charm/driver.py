@@ -21,6 +21,7 @@ import numpy as np
 from charm4py import Array, Future, Group, charm
 
 from miniapps.contract import SETUP
+from miniapps.drivers import outcome
 from miniapps.drivers.agreements import Agreements, End, Wish
 from miniapps.drivers.charm import CharmOptions, output
 from miniapps.drivers.charm.chare import BlockChare
@@ -29,7 +30,7 @@ from miniapps.drivers.checkpoints import Checkpoints, require_state
 from miniapps.drivers.exits import error_of
 from miniapps.drivers.gpu_ipc import Sharers
 from miniapps.drivers.job import Job, RunError, Segment, Watcher
-from miniapps.drivers.outcome import Outcome, Report, joined
+from miniapps.drivers.outcome import Outcome, Report
 from miniapps.drivers.shares import Share
 from miniapps.kernels.state_hash import WORDS
 
@@ -112,7 +113,7 @@ def _execute(job: Job[CharmOptions], watcher: Watcher, earlier: list[Any]) -> Ou
     pes.retire(awaitable=True).get()
     earlier.append(pes)
     end = End(done, agreements.stopped)
-    return joined(
+    return outcome.joined(
         job, parts, end, {"charm": "netlrts"}, path, None if why is None else ("datagrams", why)
     )
 

@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from miniapps.contract import Edge, Peer
+from miniapps.drivers import outcome
 from miniapps.drivers.engine import Runner
 from miniapps.drivers.file import FileOptions, around, launch
 from miniapps.drivers.file.group import Group
 from miniapps.drivers.file.links import Folder, Link, SharedLink
 from miniapps.drivers.job import Job, RunError, Watcher
-from miniapps.drivers.outcome import Report, joined
+from miniapps.drivers.outcome import Report
 from miniapps.drivers.ranks import OfPlaces, RankTransport, run_block
 
 PATH = "staged", "files hold no device memory"  # how messages that lie on a GPU travel
@@ -93,7 +94,7 @@ def _run(group: Group, number: int, job: Job[FileOptions], report: Report, watch
     if ran.parts is None:
         return 0
     path, unusual = used.sharers.path(*PATH), unusual_path(job.options)
-    return report(joined(ran.job, ran.parts, ran.end, {}, path, unusual))
+    return report(outcome.joined(ran.job, ran.parts, ran.end, {}, path, unusual))
 
 
 def unusual_path(options: FileOptions) -> tuple[str, str] | None:

@@ -19,13 +19,14 @@ import numpy as np
 from mpi4py import MPI
 
 from miniapps.contract import AllReduce, Edge, Peer
+from miniapps.drivers import outcome
 from miniapps.drivers.engine import Runner
 from miniapps.drivers.headers import TAGS
 from miniapps.drivers.job import Job, RunError, Watcher
 from miniapps.drivers.mpi import RankOptions, around
 from miniapps.drivers.mpi.gpu_aware import gpu_aware
 from miniapps.drivers.mpi.links import DeviceLink, HostLink, Link, SharedLink
-from miniapps.drivers.outcome import Report, joined
+from miniapps.drivers.outcome import Report
 from miniapps.drivers.ranks import OfPlaces, RankTransport, run_block, started_on
 from miniapps.drivers.reduction import of_process, packed_value, result_of
 from miniapps.drivers.shared_memory import Pools
@@ -129,7 +130,7 @@ def run(job: Job[RankOptions], report: Report, watcher: Watcher) -> int:
     library = MPI.Get_library_version().splitlines()[0].strip()
     path = used.sharers.path("gpu-aware" if used.direct else "staged", used.why)
     unusual = None if why is None else ("mpi", why)
-    return report(joined(ran.job, ran.parts, ran.end, {"mpi": library}, path, unusual))
+    return report(outcome.joined(ran.job, ran.parts, ran.end, {"mpi": library}, path, unusual))
 
 
 def fail(status: int) -> None:

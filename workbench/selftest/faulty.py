@@ -37,7 +37,7 @@ class Applied:
         if job.fault is not None and job.mark is not None:
             ACTED.tell = job.mark.touch
             fault = faults.of(job.app, job.runs, job.device)[job.fault]
-            self.stack.enter_context(fault.applied(job.app, job.runs))
+            self.stack.enter_context(fault.applied(job.app))
 
     def clear(self) -> None:
         """Take the fault away."""

@@ -14,7 +14,7 @@ from miniapps.faults import ACTED, fault, in_place_of
 
 MEASURED = "miniapps.drivers.outcome:measured"
 HASHED = "miniapps.drivers.outcome:hashed"
-JOINED = "{driver}:joined"
+JOINED = "miniapps.drivers.outcome:joined"
 PHASES = "miniapps.drivers.job:Job.phases"
 
 
