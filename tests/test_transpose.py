@@ -377,6 +377,19 @@ def test_bad_input(words: str, said: str) -> None:
     assert said in support.refused(["run", "transpose", *words.split()])
 
 
+@pytest.mark.parametrize("pes", [1, 2, 3, 4, 6, 8])
+def test_pencils_of_a_thin_box(pes: int) -> None:
+    """Catches a box that is refused although some grid of PEs has points for every block."""
+    grids = [(n, pes // n) for n in range(1, pes + 1) if pes % n == 0]
+    for x, y, z in itertools.product((1, 2, 3, 5, 9), repeat=3):
+        problem = TransposeProblem((x, y, z), fft=True)
+        if fitting := [grid for grid in grids if grid[0] <= min(x, y) and grid[1] <= min(y, z)]:
+            assert problem.cut(pes, 1, None).grid[:2] in fitting
+        else:
+            with pytest.raises(InputError):
+                problem.cut(pes, 1, None)
+
+
 def test_exact_up_to_the_limit() -> None:
     """Catches a limit of steps beyond which B is no longer exact."""
     problem = TransposeProblem((1 << 20,))

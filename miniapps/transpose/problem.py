@@ -8,16 +8,16 @@ takes four such exchanges, of blocks of lines.
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from miniapps.contract import Check, Measure, Piece
 from miniapps.decomposition import Layout
-from miniapps.parameters import extents, parameter, require, yes_or_no
+from miniapps.parameters import InputError, extents, parameter, require, yes_or_no
 from miniapps.plain_hash import digest_of
 from miniapps.problem import BaseProblem, grown, halved, steps_made
 from miniapps.quantities import Quantity
@@ -96,7 +96,16 @@ class TransposeProblem(BaseProblem):
         return (*(1 for _ in self.shape[:-1]), self.shape[-1])
 
     def cut(self, pes: int, odf: int, pe_grid: tuple[int, ...] | None) -> Layout:
-        """Also require points for each block when lines lie along another axis."""
+        """Also require points for each block when lines lie along another axis.
+
+        Without a given grid, one is chosen that has them, if there is one.
+        """
+        if self.fft and pe_grid is None:
+            x, y, z = self.size
+            cells = min(x, y), min(y, z), z  # so many blocks fit, whatever axis lines lie along
+            cut = pes, odf, None, self.last_axis_cut, self.least_cells
+            with suppress(InputError):
+                return replace(Layout.create(cells, self.periodic, *cut), shape=self.size)
         layout = super().cut(pes, odf, pe_grid)
         if self.fft:
             across, down, _ = layout.grid
@@ -129,16 +138,16 @@ class TransposeProblem(BaseProblem):
     def weak(self, pes: int) -> Self:
         """As many elements or points per PE."""
         if self.fft:
-            return dataclasses.replace(self, size=grown(self.size, pes))
-        return dataclasses.replace(self, size=(round(self.size[0] * math.sqrt(pes)),))
+            return replace(self, size=grown(self.size, pes))
+        return replace(self, size=(round(self.size[0] * math.sqrt(pes)),))
 
     def smaller(self) -> Self:
         """Half the elements or points."""
         if self.fft:
-            return dataclasses.replace(self, size=halved(self.size))
+            return replace(self, size=halved(self.size))
         order = round(self.size[0] / math.sqrt(2))
         require(1 <= order < self.size[0], "--size", self.size, "cannot be halved")
-        return dataclasses.replace(self, size=(order,))
+        return replace(self, size=(order,))
 
     @property
     def levels(self) -> float:
