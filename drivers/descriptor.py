@@ -109,7 +109,7 @@ class MemoryOptions(SharingOptions):
         None,
         int,
         "shortest message between PEs of a host that goes through shared memory; 0: none; "
-        "default: 1048576 (mpi), 65536 (charm)",
+        "default: 524288 (mpi), 65536 (charm)",
         metavar="BYTES",
         group=SHARED_MEMORY,
         former="--charm-shared-memory",

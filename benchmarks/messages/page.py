@@ -46,7 +46,14 @@ PARTS = {
     "of which the array around the received bytes": "created without a copy",
     "of which the rest": "its own lines; caches are colder than in the loops of the others",
 }
-NAMES = {1 << 10: "1 KB", 1 << 16: "64 KB", 1 << 18: "256 KB", 1 << 20: "1 MB", 1 << 22: "4 MB"}
+NAMES = {
+    1 << 10: "1 KB",
+    1 << 16: "64 KB",
+    1 << 18: "256 KB",
+    1 << 19: "512 KB",
+    1 << 20: "1 MB",
+    1 << 22: "4 MB",
+}
 
 
 def short(value: float) -> str:

@@ -38,7 +38,7 @@ HYDRA, OPEN_MPI = "HYDRA", "Open MPI"  # in the version of the launcher of MPICH
 class RankOptions(MemoryOptions):
     """Options of this driver alone."""
 
-    shared_from = 1 << 20
+    shared_from = 1 << 19
     gpu_aware: str = parameter(
         "--gpu-aware",
         "auto",
