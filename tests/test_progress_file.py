@@ -8,10 +8,13 @@ import sys
 import weakref
 from pathlib import Path
 
+import pytest
 import support
 
+from miniapps.drivers.job import RunError
 from miniapps.drivers.waits import Wait
-from miniapps.workbench.run.progress_file import FINISHING, RUNNING, STARTING, ProgressFile
+from miniapps.workbench.run import progress_file
+from miniapps.workbench.run.progress_file import ERRORS, FINISHING, RUNNING, STARTING, ProgressFile
 
 WRITE = """
 import sys
@@ -66,3 +69,21 @@ def test_blocks_of_a_finished_run_are_not_kept(tmp_path: Path) -> None:
     del blocks
     progress.close()
     assert kept() is None
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_an_error_of_messages_after_another_pe_died(finished, tmp_path, monkeypatch):
+    """Catches "PE 1: MPI cannot read" as a run's reason where PE 0 was killed."""
+    progress = ProgressFile(tmp_path / "progress", 2)
+    waits: list[float] = []
+    monkeypatch.setattr(progress_file, "sleep", waits.append)
+    with subprocess.Popen(["true"]) as other:
+        progress.pid = other.pid
+        progress.heartbeat(0, 3)
+        if finished:
+            progress.finish(0)  # such a process may be gone
+    progress.pid = os.getpid()
+    progress.heartbeat(1, 3)
+    progress.fail(RunError("MPI cannot read"))
+    assert bool(waits) is not finished  # the launching process ends it while it waits
+    assert (tmp_path / ERRORS).read_text() == "PE 1, MPI cannot read\n"

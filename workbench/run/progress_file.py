@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, NamedTuple
 
 from miniapps import drivers
@@ -28,6 +28,7 @@ from miniapps.drivers.job import RunError
 from miniapps.drivers.waits import Wait
 from miniapps.workbench.errors import explained, tell
 from miniapps.workbench.run.launched import launch_folder
+from miniapps.workbench.run.processes import process_state
 
 ERRORS = "errors"  # file beside the progress file, with a line from each PE that failed
 # The names of files beside it that reach the launching process from other hosts. PEs append to the
@@ -39,6 +40,7 @@ SLOT = struct.Struct("=qqdq")  # pid, step, time of the last change, phase
 ASKED = struct.Struct("=qq")
 FIELDS = 4
 ANSWER_S = 0.5  # between two looks at it
+ENDED_S = 5.0  # for the launching process to end this one after it has found another one dead
 STARTING, RUNNING, FINISHING = range(3)
 
 
@@ -182,7 +184,13 @@ class ProgressFile:
     # Failure -------------------------------------------------------------------------------------
 
     def fail(self, error: Exception) -> None:
-        """Write for the launching process, in one line, why this process failed."""
+        """Write for the launching process, in one line, why this process failed.
+
+        If another PE is gone, messages fail because of that: the launching process says so.
+        """
+        here = [slot for slot in self.slots() if slot.pid and slot.phase == RUNNING]
+        if any(process_state(slot.pid) in "XZ" for slot in here):
+            sleep(ENDED_S)
         mine = [pe for pe, slot in enumerate(self.slots()) if slot.pid == self.pid]
         where = f"PE {mine[0]}, " if mine and self.pes > 1 else ""
         self.path.parent.mkdir(exist_ok=True)  # it may have been removed
