@@ -40,6 +40,15 @@ def most_bytes(benchmark: Benchmark, settings: Settings) -> int:
     return max(size * _at_once(size, benchmark, settings) for size in settings.sizes(benchmark))
 
 
+def least_bytes(benchmark: Benchmark, settings: Settings, ranks: int) -> int:
+    """The memory that all messages of the first and the last rank need at least."""
+    size = max(settings.sizes(benchmark))
+    window = _at_once(size, benchmark, settings)
+    both = (Place(rank, ranks, size, window) for rank in (0, ranks - 1))
+    moved = map(MOVEMENTS[benchmark.movement], both)
+    return sum(block.size for mine in moved for block in (*mine.sends, *mine.receives))
+
+
 def _at_once(size: int, benchmark: Benchmark, settings: Settings) -> int:
     """How many messages of a window have memory of their own."""
     if not benchmark.windowed:

@@ -297,6 +297,20 @@ def test_windows_of_mpi_say_what_they_need_before(shared: Any, refused: Callable
     assert "needs 6.39 MB" in refused("comm", "get_bw", "-m", "65536", "-i", "1")
 
 
+@pytest.mark.parametrize(
+    ("name", "gigabytes"), [("latency", 4), ("bcast", 2), ("gather", 4), ("alltoall", 12)]
+)
+def test_messages_longer_than_the_memory(name, gigabytes, refused, monkeypatch):
+    """Mistake: "PE 1 died before its first step", minutes later, while the machine is stuck."""
+    words = ("comm", name, "-n", "3" if name == "alltoall" else "2", "-m", "1000000000:1000000000")
+    monkeypatch.setattr(host_memory, "memory_bytes", lambda: gigabytes * 10**9 - 1)
+    said = f"needs {gigabytes}.0 GB of memory at least, this machine has {gigabytes}.0 GB"
+    assert said in refused(*words)
+    monkeypatch.setattr(host_memory, "memory_bytes", lambda: gigabytes * 10**9)
+    monkeypatch.setattr(launches, "launch", lambda *_: 0)
+    assert cli.main(list(words)) == 0
+
+
 @pytest.mark.parametrize("name", ["put_latency", "get_bw"])
 @pytest.mark.parametrize("size", [1, 1 << 20, 3 << 25])
 @pytest.mark.parametrize("given", [{}, {"no_check": True}, {"touch": "sender"}, {"window": 3}])

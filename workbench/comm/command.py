@@ -12,6 +12,7 @@ from typing import Any
 
 from miniapps import communication, drivers
 from miniapps.communication.catalogue import ANATOMY, CATALOGUE
+from miniapps.communication.session import least_bytes
 from miniapps.communication.settings import Settings
 from miniapps.drivers.hosts import hosts
 from miniapps.parameters import require
@@ -29,7 +30,7 @@ from miniapps.workbench.exit_status import VALID
 from miniapps.workbench.parser import Prints
 from miniapps.workbench.run import launch
 from miniapps.workbench.run.execute import NOTHING_TO_LAUNCH, refuse_other_launchers
-from miniapps.workbench.run.shared_memory import require_shared
+from miniapps.workbench.run.shared_memory import require_memory, require_shared
 from miniapps.workbench.run.writable import check_figure, check_writable, require_apart
 from miniapps.workbench.show.marks import write
 from miniapps.workbench.table import Column, Table, show
@@ -101,6 +102,9 @@ def comm(options: argparse.Namespace, runtime: list[str]) -> int:
         require(options.figure is None, "--figure", options.figure, "no option of anatomy")
     started = not (options.no_launch or around is not None)
     if started and options.launcher is None and not options.dry_run:
+        if spec.device == "cpu" and not spec.hosts:
+            needed = least_bytes(spec.benchmark, spec.settings, spec.pes)
+            require_memory("comm", spec.benchmark.name, needed)
         require_shared("comm", spec.benchmark.name, spec.shared_bytes, spec.own)
     if options.compare is not None:
         require(started, "--compare", ",".join(options.compare), "starts launchers itself")

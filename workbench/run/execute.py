@@ -24,7 +24,6 @@ import numpy as np
 
 from miniapps import drivers, kernels
 from miniapps.devices import system
-from miniapps.devices.cpu import host_memory
 from miniapps.drivers.crashes import crashes_told
 from miniapps.drivers.exits import error_of, exits_are_errors
 from miniapps.drivers.job import Job, Watcher
@@ -44,7 +43,7 @@ from miniapps.workbench.run.progress_bar import ProgressBar, drawn
 from miniapps.workbench.run.progress_file import NoProgressFile, ProgressFile, reopened
 from miniapps.workbench.run.replaced import write_text
 from miniapps.workbench.run.scratch import scratch_folder
-from miniapps.workbench.run.shared_memory import require_shared_of
+from miniapps.workbench.run.shared_memory import require_memory, require_shared_of
 from miniapps.workbench.run.spec import RunSpec
 from miniapps.workbench.run.watch import watched
 from miniapps.workbench.run.writable import check_writable, require_apart
@@ -97,18 +96,11 @@ def run(options: Namespace, runtime: list[str]) -> int:
 def check_fits(spec: RunSpec) -> None:
     """Raise InputError if a run on this machine needs more memory or disk than there is."""
     if not spec.hosts:  # each of them is asked how much it shares
-        _check_memory(spec)
+        if spec.device == "cpu":
+            hint = "; --force runs it all the same"
+            require_memory("run", spec.app, spec.problem.least_bytes(), hint)
         require_shared_of("run", spec)
     _check_disk(spec)
-
-
-def _check_memory(spec: RunSpec) -> None:
-    needed, there = spec.problem.least_bytes(), host_memory.memory_bytes()
-    allowed = (
-        f"needs {needed / 1e9:.1f} GB of memory at least, this machine has {there / 1e9:.1f} GB; "
-        "--force runs it all the same"
-    )
-    require(spec.device != "cpu" or needed <= there, "run", spec.app, allowed)
 
 
 def _check_disk(spec: RunSpec) -> None:

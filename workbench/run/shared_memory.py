@@ -1,4 +1,4 @@
-"""Whether there is enough memory for the files that the processes of a launch share."""
+"""Whether there is enough memory for a run, and for the files that its processes share."""
 
 from __future__ import annotations
 
@@ -7,6 +7,15 @@ from miniapps.devices.cpu import host_memory
 from miniapps.drivers.descriptor import Options
 from miniapps.parameters import require
 from miniapps.workbench.run.launched import Launched
+
+
+def require_memory(option: str, value: object, needed: float, hint: str = "") -> None:
+    """Raise InputError if a run needs more bytes of memory than this machine has."""
+    there = host_memory.memory_bytes()
+    allowed = (
+        f"needs {needed / 1e9:.1f} GB of memory at least, this machine has {there / 1e9:.1f} GB"
+    )
+    require(needed <= there, option, value, allowed + hint)
 
 
 def require_shared_of(option: str, *specs: Launched) -> None:
