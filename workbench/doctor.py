@@ -29,8 +29,8 @@ from miniapps.workbench.plural import counted
 from miniapps.workbench.run import record, versions
 from miniapps.workbench.run.batch import solve
 from miniapps.workbench.run.cases import Case, spec_of
+from miniapps.workbench.run.memory import require_shared_of
 from miniapps.workbench.run.processes import remove_orphans
-from miniapps.workbench.run.shared_memory import require_shared_of
 
 GPU_PACKAGES = {"numba-cuda": ("numba-cuda",), "CuPy": ("cupy-cuda13x", "cupy")}
 ASK_LIMIT_S = 60

@@ -23,8 +23,8 @@ from miniapps.workbench.exit_status import VALID, WRONG
 from miniapps.workbench.run import batch, launch, warm
 from miniapps.workbench.run.cases import Case, spec_of
 from miniapps.workbench.run.checkpoint import offers_checkpoints
+from miniapps.workbench.run.memory import require_shared_of
 from miniapps.workbench.run.scratch import scratch_folder
-from miniapps.workbench.run.shared_memory import require_shared_of
 from miniapps.workbench.run.spec import RunSpec
 
 COUNTS = (1, 2, 3, 4, 6)  # of ranks with one block each, or of blocks in one process

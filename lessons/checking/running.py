@@ -15,8 +15,8 @@ from miniapps.lessons.lesson import PARTS, Case, Kernels, Lesson, Traffic
 from miniapps.lessons.mistakes import runnable
 from miniapps.lessons.work import AN_ARRAY, Work, pes_for
 from miniapps.workbench.run import launch
+from miniapps.workbench.run.memory import require_shared_of
 from miniapps.workbench.run.scratch import scratch_folder
-from miniapps.workbench.run.shared_memory import require_shared_of
 
 STALL_S = 4.0
 KEPT = 32  # cases whose numbers are kept in memory: of one lesson on one number of processes

@@ -30,7 +30,7 @@ from miniapps.workbench.exit_status import VALID
 from miniapps.workbench.parser import Prints
 from miniapps.workbench.run import launch
 from miniapps.workbench.run.execute import NOTHING_TO_LAUNCH, refuse_other_launchers
-from miniapps.workbench.run.shared_memory import require_memory, require_shared
+from miniapps.workbench.run.memory import require_memory, require_shared
 from miniapps.workbench.run.writable import check_figure, check_writable, require_apart
 from miniapps.workbench.show.marks import write
 from miniapps.workbench.table import Column, Table, show

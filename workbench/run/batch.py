@@ -23,7 +23,7 @@ from miniapps.workbench.exit_status import FAILED, VALID, WRONG
 from miniapps.workbench.run import launch
 from miniapps.workbench.run.execute import execute_all
 from miniapps.workbench.run.launched import launch_folder
-from miniapps.workbench.run.shared_memory import require_shared_of
+from miniapps.workbench.run.memory import require_shared_of
 from miniapps.workbench.run.spec import RunSpec
 
 LONGEST = 1 << 14  # characters of a command line

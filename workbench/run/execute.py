@@ -38,12 +38,12 @@ from miniapps.workbench.run import launch, output, record, restarts
 from miniapps.workbench.run.disk import told
 from miniapps.workbench.run.hashes import StepHashes
 from miniapps.workbench.run.launched import launch_folder
+from miniapps.workbench.run.memory import require_memory, require_shared_of
 from miniapps.workbench.run.processes import end_by_signals, remove_shared_files, stopped_by_signals
 from miniapps.workbench.run.progress_bar import ProgressBar, drawn
 from miniapps.workbench.run.progress_file import NoProgressFile, ProgressFile, reopened
 from miniapps.workbench.run.replaced import write_text
 from miniapps.workbench.run.scratch import scratch_folder
-from miniapps.workbench.run.shared_memory import require_memory, require_shared_of
 from miniapps.workbench.run.spec import RunSpec
 from miniapps.workbench.run.watch import watched
 from miniapps.workbench.run.writable import check_writable, require_apart
