@@ -851,6 +851,7 @@ BROKEN = [
     ("name = ", "is no TOML"),
     ("pes_per_host = 0", "pes_per_host must be an integer of 1 or more"),
     ("strange = 1", "unknown keys 'strange'"),
+    ("\nstream = 1e9", "unknown keys 'memory.stream'"),
     ("[kernel]\njacobi2d = 3", "must be a table"),
     ("[kernel.pic.particles]\nseconds = [3, 1]", "must be [value, low, high]"),
     ("[kernel.pic.particles]\nseconds = [3, 4, 5]", "low first"),

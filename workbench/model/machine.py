@@ -132,7 +132,8 @@ def read(name: str | Path) -> Machine:
     wrong = misfit(table, SHAPE, "the file")
     require(wrong is None, "--machine", path, f"{wrong}")
     known = {*(key.removesuffix("?") for key in SHAPE), "kernel", "driver", "balancing"}
-    strange = sorted(set(table) - known)
+    below = {f"memory.{key}" for key in set(table["memory"]) - set(MEMORY)}
+    strange = sorted(set(table) - known | below)
     require(not strange, "--machine", path, f"has unknown keys {', '.join(map(repr, strange))}")
     costs, moved = dict(_costs(path, table)), {}
     for app, kinds in table.get("kernel", {}).items():
