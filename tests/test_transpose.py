@@ -160,6 +160,18 @@ def test_the_spectrum_is_that_of_the_field() -> None:
             assert np.allclose(block.spectrum, right[:, y, z].transpose(1, 2, 0), atol=1e-13)
 
 
+def test_lines_keep_their_memory() -> None:
+    """Catches lines in new memory in each step, and memory that migrates beside what is in it."""
+    blocks = support.blocks_of("transpose", FIELD, (2, 2, 1))
+    engine = Engine(blocks).setup()
+    engine.round(0, 1)
+    memory = [(block.lines.base, block.spectrum.base) for block in blocks]
+    engine.round(1, 1)
+    for block, (of_field, of_spectrum) in zip(blocks, memory, strict=True):
+        assert block.lines.base is of_field and block.spectrum.base is of_spectrum
+        assert of_field is not of_spectrum and "memory" not in block.__getstate__()
+
+
 def test_sums_of_an_audit() -> None:
     """Catches a number of the spectrum that is not the definition's, for large waves as well."""
     size, values = (6, 5, 7), waves(6, 5, 7)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 
 import pytest
 import support
@@ -77,3 +79,24 @@ def test_what_the_user_has_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(environment.SET_VARIABLE, hosts.variables()[environment.SET_VARIABLE])
     monkeypatch.setenv("OMPI_MCA_pml", "ob1")
     assert environment.set_variables() == json.loads(json.dumps(both))
+
+
+FRESH_PAGES = """
+import resource
+import numpy as np
+from miniapps.devices.cpu import host_memory
+host_memory.keep_freed()
+for _ in range(3):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    messages = [np.ones(1 << 18) for _ in range(30)]  # of 2 MiB
+    del messages
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.parametrize("name", ["MALLOC_ARENA_MAX", "MALLOC_TRIM_THRESHOLD_"])
+def test_memory_of_messages_is_kept(name: str) -> None:
+    """Catches messages that each get new pages from the system, and a user's own choice ignored."""
+    made = support.execute([sys.executable, "-c", FRESH_PAGES], env={**os.environ, name: "131072"})
+    own_choice = name == "MALLOC_TRIM_THRESHOLD_"
+    assert (int(made.stdout) > 10_000) if own_choice else (int(made.stdout) < 100), made

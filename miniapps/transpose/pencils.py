@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,7 @@ class PencilBlock(KernelUser[PencilKernels]):
     """
 
     kind = "block"
+    rebuilt = ("memory",)
 
     def __init__(
         self, problem: TransposeProblem, layout: Layout, index: Index, device: Device
@@ -85,32 +87,47 @@ class PencilBlock(KernelUser[PencilKernels]):
         own = split(0, size[axis + 1], parts, self.index[axis])
         return Side(self.bounds[axis], here, size[axis]), Side(own, there, size[axis + 1])
 
+    @cached_property
+    def memory(self) -> tuple[Lines, Lines, Lines]:
+        """Memory for lines in every step: of the field, along y, and of the spectrum.
+
+        New memory would be filled with zeros by the system first.
+        """
+        x, y, z = self.x.wide, self.y.wide, self.z_of_y.wide
+        along_z, along_y = x * y * self.z_of_y.length, x * z * self.y.length
+        most = max(along_z, along_y, self.y_of_x.wide * z * self.x.length)
+        return np.empty(most, complex), np.empty(most, complex), np.empty(most, complex)
+
     def step(self, count: int) -> Generator[Any, Any, bool]:
         """Transform along z, y and x, and back along x, y and z."""
-        transform = self.kernels.transform
+        transform, (of_field, along, of_spectrum) = self.kernels.transform, self.memory
         along_z = transform(self.lines, False)
-        along_y = yield from self.forward("z to y", along_z, self.y, self.z_of_y)
+        along_y = yield from self.forward("z to y", along_z, self.y, self.z_of_y, along)
         along_y = transform(along_y, False)
-        along_x = yield from self.forward("y to x", along_y, self.x, self.y_of_x)
+        along_x = yield from self.forward("y to x", along_y, self.x, self.y_of_x, of_spectrum)
         self.spectrum = transform(along_x, False)
-        along_x = transform(self.spectrum.copy(), True)
-        along_y = yield from self.backward("x to y", along_x, self.x, self.y_of_x)
+        along_x = shaped(of_field, self.spectrum.shape)
+        along_x[...] = self.spectrum
+        along_x = transform(along_x, True)
+        along_y = yield from self.backward("x to y", along_x, self.x, self.y_of_x, along)
         along_y = transform(along_y, True)
-        along_z = yield from self.backward("y to z", along_y, self.y, self.z_of_y)
+        along_z = yield from self.backward("y to z", along_y, self.y, self.z_of_y, of_field)
         self.lines = transform(along_z, True)
         self.time += count
         return False
 
-    def forward(self, phase: str, lines: Lines, new: Side, old: Side) -> Generator[Any, Any, Lines]:
+    def forward(
+        self, phase: str, lines: Lines, new: Side, old: Side, memory: Lines
+    ) -> Generator[Any, Any, Lines]:
         """Give others their part of the lines along an axis; returns lines along the one before."""
-        found = np.empty((old.wide, lines.shape[0], new.length), complex)
+        found = shaped(memory, (old.wide, lines.shape[0], new.length))
         return self._exchanged(phase, lines, old, new, found, self.kernels.forward)
 
     def backward(
-        self, phase: str, lines: Lines, old: Side, new: Side
+        self, phase: str, lines: Lines, old: Side, new: Side, memory: Lines
     ) -> Generator[Any, Any, Lines]:
         """Do the reverse."""
-        found = np.empty((lines.shape[1], old.wide, new.length), complex)
+        found = shaped(memory, (lines.shape[1], old.wide, new.length))
         return self._exchanged(phase, lines, old, new, found, self.kernels.backward)
 
     def _exchanged(
@@ -163,6 +180,11 @@ class PencilBlock(KernelUser[PencilKernels]):
             here, before = self.lines[low - first : high - first], field(self.problem, slab)
             found[[0, 2, 3]] += square(here), square(here - before), square(before)
         return {"squares": Measure("sum", found)} | steps_of(self)
+
+
+def shaped(memory: Lines, shape: tuple[int, ...]) -> Lines:
+    """Lines in the first part of some memory."""
+    return memory[: math.prod(shape)].reshape(shape)
 
 
 def square(numbers: np.ndarray) -> float:
