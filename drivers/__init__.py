@@ -17,6 +17,7 @@ from functools import cache
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING
 
+from miniapps.devices.cpu import host_memory
 from miniapps.drivers.ancestors import PMIX_LAUNCHERS, under
 from miniapps.drivers.descriptor import Driver, Launcher
 from miniapps.parameters import require
@@ -77,6 +78,7 @@ def run_all(name: str, runs: Iterable[tuple[Job, Report]], watcher: Watcher) -> 
     A driver whose runtime can start only once per process defines ``run_all(runs, watcher)``.
     """
     module = load(name)
+    host_memory.keep_freed()
     if hasattr(module, "run_all"):
         return int(module.run_all(runs, watcher))
     return max(module.run(job, report, watcher) for job, report in runs)

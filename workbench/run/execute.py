@@ -24,7 +24,6 @@ import numpy as np
 
 from miniapps import drivers, kernels
 from miniapps.devices import system
-from miniapps.devices.cpu import host_memory
 from miniapps.drivers.crashes import crashes_told
 from miniapps.drivers.exits import error_of, exits_are_errors
 from miniapps.drivers.job import Job, Watcher
@@ -213,7 +212,6 @@ def execute_all(
             drivers.load(name)
             loaded = True
             kernels.import_compiler()
-            host_memory.keep_freed()
             import_s = system.age_s()
             return drivers.run_all(name, runs(), watcher)
         except BaseException as raised:
