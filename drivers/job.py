@@ -69,8 +69,8 @@ class Store(Protocol):
     """Stores the global state, block by block. Must be picklable."""
 
     @property
-    def snapshots(self) -> bool:
-        """Whether any snapshot is to be stored."""
+    def snapshots(self) -> tuple[int, ...]:
+        """The steps between two snapshots, of each writer that takes any during the run."""
 
     def wants(self, before: int, step: int) -> bool:
         """Whether to store a snapshot after a round from step ``before`` to ``step``.

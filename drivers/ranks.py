@@ -279,9 +279,8 @@ def run_block(
     """
     if group.size != job.layout.pes:
         raise RunError(started_on(job.layout.pes, group.size))
-    crc = zlib.crc32(repr((job.problem, job.layout, job.phases())).encode())
-    if len({*group.allgather(crc)}) > 1:
-        raise RunError("the ranks were started with different problems")
+    if len({*group.allgather(checksum(job))}) > 1:
+        raise RunError("the ranks were started with different options")
     job = replace(job, audit=group.bcast(job.audit))  # each rank may have drawn a seed
     job.take_device(local_rank)
     jit_s = job.compile()
@@ -294,6 +293,18 @@ def run_block(
     store_in_turn(group, job, engine.blocks)
     parts = group.gather(Part.of(job, engine.places.values(), log, jit_s))
     return Ran(job, parts, end), transport
+
+
+def checksum(job: Job[Any]) -> int:
+    """A checksum of what all ranks must have been told alike, or they wait for each other.
+
+    Names of files are left out, as hosts may have other paths to the same folder.
+    """
+    store, writer = job.store, job.checkpoint_writer
+    snapshots = None if store is None else store.snapshots
+    checkpoints = writer and writer.every, job.checkpoint_every_s, job.checkpoint_async
+    told = job.problem, job.layout, job.phases(), job.device, job.options, snapshots, checkpoints
+    return zlib.crc32(repr((*told, job.time_limit_s > 0)).encode())
 
 
 def started_on(asked: int | None, ranks: int) -> str:

@@ -122,6 +122,10 @@ class Share:
 class CheckpointWriter(Protocol):
     """Writes checkpoints. Must be picklable."""
 
+    @property
+    def every(self) -> int:
+        """Steps between two checkpoints; 0: only times ask for one."""
+
     def wants(self, before: int, step: int) -> bool:
         """Whether to write one after a round from step ``before`` to ``step``."""
 

@@ -377,7 +377,7 @@ class Gather:
     def __init__(self) -> None:
         self.fields: dict[str, np.ndarray] = {}
 
-    snapshots = False
+    snapshots = ()
 
     def wants(self, before: int, step: int) -> bool:
         """No state but the last."""

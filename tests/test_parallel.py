@@ -26,9 +26,11 @@ import support
 
 from miniapps import apps
 from miniapps.drivers import garbage
+from miniapps.drivers.ranks import checksum
 from miniapps.kernels.state_hash import digest, hash_cells
 from miniapps.workbench.cli import main, spec_of
 from miniapps.workbench.run import batch
+from miniapps.workbench.run.execute import store_of
 
 Run = Callable[..., dict[str, Any]]
 Records = dict[str, dict[str, Any]]
@@ -258,7 +260,27 @@ def test_ranks_with_different_problems() -> None:
             1, *SMALL, "--driver", "mpi", ":", "-n", 1, program[0], *other, "--driver", "mpi"
         )
     assert done.returncode == 3 and done.stdout == ""
-    assert "different problems" in done.stderr
+    assert "different options" in done.stderr
+
+
+def told(words: str) -> int:
+    """The checksum of what the ranks of a command line have been told."""
+    spec = spec_of(["run", *f"jacobi2d --size 9x7 --steps 20 --driver mpi {words}".split()])
+    return checksum(spec.job(store_of(spec)))
+
+
+def test_what_ranks_must_have_been_told_alike(tmp_path: Path) -> None:
+    """Catches ranks that wait for each other for ever: only one has an --output, or a checkpoint.
+
+    What need not be alike are the paths of one folder on several hosts, and the drawn audits.
+    """
+    files = f"--output {tmp_path}/a.h5 --checkpoint {tmp_path}/c.h5"
+    full = f"{files} --checkpoint-every 5 --hash-every 5"
+    ways = ["", *full.split(" --checkpoint ")[:1], full]
+    ways += [f"{full} --snapshot-every 3", f"{full} --checkpoint-async", "--shared-memory 0"]
+    ways += [full.replace("every 5 ", "every 6 "), full.replace("-every 5 ", "-minutes 5 ")]
+    assert len({*map(told, ways)}) == len(ways)
+    assert told(full) == told(full.replace("a.h5", "b.h5").replace("c.h5", "d.h5") + " --audit 3")
 
 
 @pytest.mark.launch

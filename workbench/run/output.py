@@ -76,9 +76,9 @@ class Hdf5Store:
                 left.unlink(missing_ok=True)
 
     @property
-    def snapshots(self) -> bool:
-        """Whether any writer takes snapshots during the run."""
-        return any(writer.every for writer in self.writers)
+    def snapshots(self) -> tuple[int, ...]:
+        """The steps between two snapshots, of each writer that takes any during the run."""
+        return tuple(writer.every for writer in self.writers if writer.every)
 
     def wants(self, before: int, step: int) -> bool:
         """Whether any snapshot writer wants the state after this round."""
