@@ -1,19 +1,23 @@
-"""The progress file, which the launcher reads while PEs write to it."""
+"""The progress file, which the launcher reads while PEs write to it, and the bar that shows it."""
 
 from __future__ import annotations
 
+import io
 import os
+import pty
 import subprocess
 import sys
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import support
 
 from miniapps.drivers.job import RunError
 from miniapps.drivers.waits import Wait
-from miniapps.workbench.run import progress_file
+from miniapps.workbench.run import progress_bar, progress_file
 from miniapps.workbench.run.progress_file import ERRORS, FINISHING, RUNNING, STARTING, ProgressFile
 
 WRITE = """
@@ -87,3 +91,27 @@ def test_an_error_of_messages_after_another_pe_died(finished, tmp_path, monkeypa
     progress.fail(RunError("MPI cannot read"))
     assert bool(waits) is not finished  # the launching process ends it while it waits
     assert (tmp_path / ERRORS).read_text() == "PE 1, MPI cannot read\n"
+
+
+def test_the_bar_shows_how_far_a_run_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a bar that stands still, counts no warm-up, comes at once, or into a file."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(progress_bar, "REFRESH_S", 0.001)
+    leader, follower = pty.openpty()
+    run: Any = SimpleNamespace(app="pic", driver="mpi", warmup=3, steps=7)
+    progress, bar = ProgressFile(tmp_path / "progress", 1), progress_bar.ProgressBar.of_run(run)
+    with os.fdopen(leader, "rb", 0) as screen, os.fdopen(follower, "w") as terminal:
+        os.set_blocking(leader, False)
+        monkeypatch.setattr(sys, "stderr", terminal)
+        bar.update(1)
+        assert screen.read() is None
+        bar.begun -= progress_bar.PATIENCE_S
+        monkeypatch.setattr(sys, "stderr", io.StringIO())
+        bar.update(2)
+        assert bar.bar is None
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with progress_bar.drawn(bar, progress):
+            progress.heartbeat(0, 5)
+            support.wait_for(lambda: bar.bar is not None and bar.bar.tasks[0].completed == 5)
+        shown = screen.read().decode()
+    assert "pic, mpi" in shown and " 50%" in shown

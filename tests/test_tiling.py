@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import support
@@ -33,22 +34,23 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     return shapes
 
 
-def best(shape: tuple[int, ...] = (64, 48), limit: int = 100, app: str = "jacobi2d") -> int:
+def best(
+    shape: tuple[int, ...] = (64, 48),
+    limit: int = 100,
+    app: str = "jacobi2d",
+    grow: bool = True,
+    dtype: str = "float64",
+) -> int:
     """The best tile on the CPU."""
-    return tiling.best_tile(app, shape, [True] * len(shape), limit, "float64")
+    return tiling.best_tile(app, shape, [grow] * len(shape), limit, dtype)
 
 
 def test_measured_once(cache: Path, measured: list[tuple[int, ...]]) -> None:
-    """Catches a measurement in every run, and one that is taken for another shape's or app's."""
-    assert [best(), best(), best((64, 50)), best(limit=1), best((64, 48), 100, "stencil3d")] == [
-        2,
-        2,
-        2,
-        1,
-        2,
-    ]
-    assert measured == [(64, 48), (64, 50), (64, 48)]
-    assert len(json.loads(cache.read_text())) == 3
+    """Catches a measurement in every run, and one that is taken for another kind of block's."""
+    others = [best((64, 50)), best(app="stencil3d"), best(grow=False), best(dtype="float32")]
+    assert [best(), best(limit=1), *others] == [2, 1, 2, 2, 2, 2]
+    assert measured == [(64, 50), *[(64, 48)] * 4]
+    assert len(json.loads(cache.read_text())) == 5
     assert [entry.name for entry in cache.parent.iterdir()] == [cache.name]
 
 
@@ -90,6 +92,19 @@ def test_rates_are_measured_on_blocks_that_fit(app: str, shape: tuple[int, ...])
     rates = tiling.measured_rates(app, shape, [True] * len(shape))
     assert list(rates) == [tile for tile in tiling.CANDIDATES if tile <= min(shape)]
     assert all(rate > 0 for rate in rates.values())
+
+
+def test_rates_count_all_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a rate that is not of all sweeps of an exchange, or counts ghosts as gain."""
+    swept: list[int] = []
+    of_tile = SimpleNamespace(sweep_tile=lambda old, new, count, *where: swept.append(count))
+    monkeypatch.setattr(tiling.kernels, "load", lambda app, device: of_tile)
+    monkeypatch.setattr(type(tiling.get("cpu")), "seconds", lambda *marks: 0.5)
+    cells = 12 * 9
+    assert tiling.measured_rates("jacobi2d", (12, 9), [False, False]) == {
+        tile: tile * cells / 0.5 for tile in (1, 2, 4, 8)
+    }
+    assert swept == [tile for tile in (1, 2, 4, 8) for _ in range(tiling.REPEATS)]
 
 
 def test_only_one_process_measures(cache: Path, measured: list[tuple[int, ...]]) -> None:

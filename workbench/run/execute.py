@@ -298,7 +298,7 @@ def _progress_of(
             yield watcher
     else:
         end_by_signals()
-        bar = ProgressBar(f"{spec.app}, {spec.driver}", spec.warmup + spec.steps)
+        bar = ProgressBar.of_run(spec)
         with scratch_folder(parts=_parts_of(specs), ended_s=0) as scratch:
             progress = ProgressFile(scratch / launch.PROGRESS, 1)
             stopping = stopped_by_signals(progress.stop, stoppable)

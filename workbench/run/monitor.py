@@ -57,7 +57,7 @@ class Monitor:
     ) -> None:
         self.log, self.errors = (progress.path.with_name(name) for name in (LOG, ERRORS))
         self.progress, self.process = progress, process
-        self.bar = ProgressBar(f"{spec.app}, {spec.driver}", spec.warmup + spec.steps)
+        self.bar = ProgressBar.of_run(spec)
         self.stall = Stall(progress, limit_s, one_by_one([host.place for host in hosts]))
         self.hosts, here = hosts, 0 if hosts else spec.pes
         self.here = HostProcesses(progress, here, program, self._processes, remember)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from miniapps.workbench.run.launched import Launched
 from miniapps.workbench.run.progress_file import ProgressFile
 
 PATIENCE_S = 2.0  # shorter runs show nothing
@@ -22,6 +23,11 @@ class ProgressBar:
         self.title, self.steps = title, steps
         self.begun = time.monotonic()
         self.bar: Any = None
+
+    @classmethod
+    def of_run(cls, spec: Launched) -> ProgressBar:
+        """A bar over all steps of a run, warm-up included."""
+        return cls(f"{spec.app}, {spec.driver}", spec.warmup + spec.steps)
 
     def update(self, step: int) -> None:
         """Show how many steps are done."""
