@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +16,7 @@ import support
 from miniapps.devices.cpu import host_memory
 from miniapps.workbench.run import host_processes, monitor
 from miniapps.workbench.run.host_processes import HostProcesses
-from miniapps.workbench.run.processes import process_state
+from miniapps.workbench.run.processes import process_state, words_of
 from miniapps.workbench.run.progress_file import ProgressFile
 
 
@@ -76,3 +78,16 @@ def test_a_pe_that_died_between_two_looks(name, tmp_path, monkeypatch):
     said = here.check(time.monotonic())
     os.waitpid(dead, 0)
     assert said == f"a PE (process {dead}) died before its first step"
+
+
+def test_a_pe_without_a_launcher_is_killed(tmp_path: Path) -> None:
+    """Catches a rank that is left when MPICH's proxy is killed while ranks start."""
+    program = [sys.executable, "-c", "import time; time.sleep(99)"]
+    with subprocess.Popen(program) as pe:
+        support.wait_for(lambda: words_of(pe.pid) == program)
+        progress, found = ProgressFile(tmp_path / "progress", 2), [pe.pid]
+        here = HostProcesses(progress, 2, program, lambda: found)
+        assert here.check(time.monotonic()) is None
+        found.clear()
+        here.kill()
+        assert pe.wait(support.ENDING_S) == -signal.SIGKILL

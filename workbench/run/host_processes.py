@@ -102,8 +102,8 @@ class HostProcesses:
         """
         states = {pid: process_state(pid) for pid in self.processes()}
         self.stopped.check(now, states)
-        words, name = self.program, Path(self.program[0]).name[:NAMED]
-        alike = [pid for pid in states if words_of(pid)[: len(words)] == words]
+        name = Path(self.program[0]).name[:NAMED]
+        alike = [pid for pid in states if self._is_of_pe(pid)]
         mine = [pid for pid in alike if parent_of(pid) not in (0, *alike)]
         self.born |= dict.fromkeys(mine, now)
         for pid, state in states.items():
@@ -116,6 +116,10 @@ class HostProcesses:
         if starting and died:
             return self._before_first_step(died[0], "died") + self.out_of_memory()
         return None
+
+    def _is_of_pe(self, pid: int) -> bool:
+        """Whether a process has the command line of a PE."""
+        return words_of(pid)[: len(self.program)] == self.program
 
     def happened(self, pid: int, what: str) -> str:
         """What happened to a process: a PE that has begun to step, another one, or a lost PE."""
@@ -151,11 +155,12 @@ class HostProcesses:
         return not self.all_known or any(file.exists() for file in self.shared)
 
     def kill(self) -> None:
-        """Kill the PEs that have begun to step."""
-        for slot in self._begun().values():
-            if process_state(slot.pid) not in "XZ":
+        """Kill the PEs, also those that have lost their launcher before they began to step."""
+        born = {pid for pid in self.born if self._is_of_pe(pid)}
+        for pid in born | {slot.pid for slot in self._begun().values()}:
+            if process_state(pid) not in "XZ":
                 with suppress(ProcessLookupError):
-                    os.kill(slot.pid, signal.SIGKILL)
+                    os.kill(pid, signal.SIGKILL)
 
     def remove_shared(self) -> None:
         """Remove the memory that killed processes share."""
