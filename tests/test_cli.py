@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import h5py
 import numpy as np
@@ -27,7 +28,7 @@ from miniapps.devices.cpu import host_memory
 from miniapps.drivers.charm import datagrams as charm_transport
 from miniapps.drivers.charm.balancers import BALANCERS
 from miniapps.drivers.timing import ROW
-from miniapps.workbench import cli
+from miniapps.workbench import cli, environment
 from miniapps.workbench.cli import FURTHER, main
 from miniapps.workbench.parser import command_parser
 from miniapps.workbench.run import launch, output
@@ -645,6 +646,10 @@ def test_pinned_pes(capsys: pytest.CaptureFixture[str], run_record: Callable[...
     for driver, word in (("mpi", "-bind-to"), ("charm", "+pemap")):
         words = [*SMALL, "--driver", driver, "-n", "1", "--pin", "--dry-run"]
         assert word in printed(capsys, *words)
+    pinned = mock.Mock()
+    with mock.patch.object(os, "sched_setaffinity", pinned), environment.variables_kept():
+        printed(capsys, *SMALL, "--pin", "--dry-run")
+    pinned.assert_called_once_with(0, environment.core_numbers()[:1])
     record = run_record(*SMALL[1:], "--pin", env={})  # it pins its process
     assert record["host"]["cores"] == len(os.sched_getaffinity(0))
 

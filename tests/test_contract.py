@@ -204,6 +204,16 @@ def test_echo_notices_swapped_edges(grid: tuple[int, int]) -> None:
         assert "wrong messages" in support.solve("echo", problem, grid, 5).failed
 
 
+def test_echo_tells_all_messages_apart() -> None:
+    """Catches an echo app that takes a message of another step, phase, sender or edge for right."""
+    block = support.blocks_of("echo", support.small_problem(apps.load("echo")), (2, 3))[0]
+    senders, edges = itertools.product((0, 1), (0, 1, 2)), block.neighbors
+    messages = set()
+    for block.time, *words in itertools.product((0, 1), (0, 1), senders, edges):
+        messages.add(block.message(*words).tobytes())
+    assert len(messages) == 2 * 2 * 6 * 4
+
+
 # 4. Messages carry phase and step ----------------------------------------------------------------
 
 
