@@ -3,9 +3,10 @@
 A driver is a module in this package that exports a `descriptor.Driver` as ``DRIVER``; nothing is
 registered. The module that ``DRIVER.file`` names defines ``run(job, report, watcher)``, which
 advances the job's blocks, calls ``report(outcome)`` once, on the root, and returns the exit status,
-or `run_all`; and ``fail(status)``, which ends every PE of the run. That of a driver that
-``replays`` schedules also defines ``simulated(blocks, order, pes)``, an engine that follows an
-order. Only that module imports mpi4py or charm4py.
+or `run_all`; and ``fail(status)``, which ends every PE of the run. A driver whose ranks a user's
+own launcher may start defines ``all_refuse(refuses)``, which each rank calls first. That of a
+driver that ``replays`` schedules also defines ``simulated(blocks, order, pes)``, an engine that
+follows an order. Only that module imports mpi4py or charm4py.
 """
 
 from __future__ import annotations
@@ -101,6 +102,17 @@ def rank_zero_speaks() -> bool:
     Not if no launcher is among the ancestors: its variables may be left over in the environment.
     """
     return rank() > 0 and under(LAUNCHERS)
+
+
+def waited_for() -> ModuleType | None:
+    """The module of the driver whose other ranks go on where this one refuses its input, if any.
+
+    Then this one has to end them, for they wait for it. To be called by each rank that refuses.
+    """
+    around = [name for name, launcher in launchers().items() if launcher.size != 1]
+    usable = [name for name in around if under(LAUNCHERS) and get(name).unavailable() is None]
+    modules = [module for module in map(load, usable) if hasattr(module, "all_refuse")]
+    return next((module for module in modules if not module.all_refuse(True)), None)
 
 
 def rank() -> int:

@@ -263,6 +263,20 @@ def test_ranks_with_different_problems() -> None:
     assert "different options" in done.stderr
 
 
+@pytest.mark.slow
+def test_a_rank_that_refuses_its_input_alone() -> None:
+    """Catches ranks that wait for ever for one whose node has no such folder, which says nothing.
+
+    Before, it ended before MPI began, so that the others could not notice.
+    """
+    program = [support.BIN / "miniapps", *SMALL, "--driver", "mpi"]
+    with support.no_shared_memory_left():
+        alone = [":", "-n", 1, *program, "--output", "/proc/x.h5"]
+        done = mpiexec(1, *program[1:], *alone)
+    assert done.returncode == 2 and done.stdout == ""
+    assert "miniapps: rank 1: --output /proc/x.h5: cannot be written" in done.stderr
+
+
 def told(words: str) -> int:
     """The checksum of what the ranks of a command line have been told."""
     spec = spec_of(["run", *f"jacobi2d --size 9x7 --steps 20 --driver mpi {words}".split()])

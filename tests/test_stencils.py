@@ -7,6 +7,7 @@ import importlib
 import itertools
 import json
 import math
+import tracemalloc
 from collections.abc import Generator
 from types import SimpleNamespace
 from typing import Any
@@ -243,6 +244,22 @@ def test_blocks_that_share_a_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     run = support.solve("jacobi2d", problem, (1, 1), 5, odf=4, **moving)
     assert run.state_hash == right.state_hash
     assert all(check.ok for check in run.checks)
+
+
+@pytest.mark.parametrize(("app", "size"), [("jacobi2d", (1000, 900)), ("stencil3d", (90, 96, 99))])
+def test_a_block_needs_two_arrays(app: str, size: tuple[int, ...]) -> None:
+    """Catches a block that keeps or makes another copy of its cells than the old and the new."""
+    problem = support.small_problem(apps.load(app), size=size, time_tile=1)
+    grid = (1,) * len(size)
+    kernels.load(app, "cpu")
+    tracemalloc.start()
+    try:
+        engine = Engine(support.blocks_of(app, problem, grid)).setup()
+        engine.round(0, 1)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.1 * 2 * 8 * math.prod(size)
 
 
 def test_a_block_goes_on_from_saved_cells() -> None:

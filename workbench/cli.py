@@ -33,7 +33,8 @@ from miniapps.workbench.arguments import (
 from miniapps.workbench.exit_status import BAD_INPUT, FAILED, INTERRUPTED
 from miniapps.workbench.inherited import OutputError
 from miniapps.workbench.parser import Parser, Prints, chosen, command_parser, print_version
-from miniapps.workbench.run.processes import end_by_signals
+from miniapps.workbench.run.launched import FOLDER
+from miniapps.workbench.run.processes import end_by_signals, remove_shared_files
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -59,8 +60,13 @@ def run_examples() -> str:
 
 def bad_input(message: str) -> NoReturn:
     """Print one line and exit with status 2; under a launcher all ranks exit and one prints."""
-    if not drivers.rank_zero_speaks():
-        print(f"miniapps: {one_line(message)}", file=sys.stderr)
+    alone = None if FOLDER in os.environ else drivers.waited_for()
+    if alone or not drivers.rank_zero_speaks():
+        where = f"rank {drivers.rank()}: " if alone else ""
+        print(f"miniapps: {where}{one_line(message)}", file=sys.stderr)
+    if alone:
+        remove_shared_files()
+        alone.fail(BAD_INPUT)
     raise SystemExit(BAD_INPUT)
 
 

@@ -118,6 +118,7 @@ def run(job: Job[RankOptions], report: Report, watcher: Watcher) -> int:
 
     Returns the exit status: the report's on rank 0, else 0.
     """
+    all_refuse(False)  # a rank that refuses its input ends the others here
     comm, launcher = MPI.COMM_WORLD.Dup(), around()
     if launcher is not None and launcher.size not in (None, comm.size):
         raise RunError(started_on(launcher.size, comm.size))
@@ -131,6 +132,11 @@ def run(job: Job[RankOptions], report: Report, watcher: Watcher) -> int:
     path = used.sharers.path("gpu-aware" if used.direct else "staged", used.why)
     unusual = None if why is None else ("mpi", why)
     return report(outcome.joined(ran.job, ran.parts, ran.end, {"mpi": library}, path, unusual))
+
+
+def all_refuse(refuses: bool) -> bool:
+    """Whether all ranks refuse their input. To be called by each: MPI waits for all of them."""
+    return bool(MPI.COMM_WORLD.allreduce(refuses, MPI.LAND))
 
 
 def fail(status: int) -> None:
