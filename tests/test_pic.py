@@ -414,6 +414,16 @@ def test_injection_is_exact_and_even(grid: tuple[int, int]) -> None:
         assert inside.max() - inside.min() <= 1
 
 
+def test_injection_into_a_large_patch() -> None:
+    """Catches cells that are wrong because particles times cells have more than 64 bits."""
+    size = 1 << 18
+    event = Event("inject", 0, (0, size - 1, 0, size - 1), 1 << 30)
+    numbers, cells = event.spread(((size - 1, size), (5, 2000)), size)
+    assert [tuple(divmod(cell, size)) for cell in cells] == [
+        *map(tuple, plain.injected_cells(event, numbers))
+    ]
+
+
 def test_injected_particles_move_by_their_own_rule() -> None:
     """Catches k and m of an injection that are ignored, and injections that come a step late."""
     problem = problem_of(
@@ -606,6 +616,12 @@ def test_positional_form(run_record: Callable[..., dict[str, Any]]) -> None:
     assert record["problem"]["distribution"] == "patch:3,40,5,60" and record["valid"]
 
 
+def test_nothing_left_to_move(run_record: Callable[..., dict[str, Any]]) -> None:
+    """Catches a right run that fails at its end because it has moved no particle."""
+    record = run_record(*"pic --size 8 --steps 2 --warmup 1 --event remove:1:0,7,0,7".split())
+    assert record["rate"]["value"] == 0 and record["particles_placed"]
+
+
 def test_rate_counts_the_particles_that_were_there() -> None:
     """Catches a rate of particles that were asked for, or were there before or after."""
     problem = problem_of(events=events("inject:2:100:0,5,0,5", "remove:4:0,23,0,23"))
@@ -623,8 +639,9 @@ REFUSED = {
     "--size 100 -k 30 --pe-grid 2x1": "-k 30: blocks must be 2k = 60 cells wide, one is 50",
     "--size 100 -k 13 --pe-grid 4x1 --driver mpi -n 4": "2k = 26 cells wide, one is 25",
     "--size 100 -m 51 --pe-grid 1x2": "-m 51: blocks must be 51 cells high, one is 50",
-    "--size 100 -m -60 --pe-grid 1x2": "-m 60: blocks must be 60 cells high, one is 50",
-    "--size 100 --pe-grid 4x1 --event inject:1:5:0,1,0,1:20,0": "-k 20: blocks must be 2k = 40",
+    "--size 100 -m -60 --pe-grid 1x2": "-m -60: blocks must be 60 cells high, one is 50",
+    "--size 100 --pe-grid 4x1 --event inject:1:5:0,1,0,1:20,0": "0,1:20,0: blocks must be 2k = 40",
+    "--size 100 --pe-grid 1x2 --event inject:1:5:0,1,0,1:0,-51": "0,1:0,-51: blocks must be 51",
     "--time-tile 0": "--time-tile 0: must be auto or 1 or more",
     "--time-tile x": "an integer, or auto",
     "--size 100 -k 1 --pe-grid 4x1 --time-tile 9": "--time-tile 9: must be at most 8 here",

@@ -170,6 +170,15 @@ def test_shares_are_of_the_best_rate_of_all() -> None:
     assert cells(table, "METG(50 %)") == ["8.0 ms [5.0, 8.0]"] * 2 + ["below 2.5 ms"] * 2
 
 
+def test_no_work_has_no_efficiency() -> None:
+    """Catches a division by the best rate of a study in which no run had work to do."""
+    canned = Canned("granularity")
+    for size, mean in ((4, 8), (2, 5)):
+        canned.point("mpi", 2, [mean, mean], size=[size, 1], work=0.0)
+    table = tables.granularity_table(analysis.results(canned.campaign()))
+    assert cells(table, "efficiency") == ["0.0%", "0.0%"]
+
+
 def test_the_base_of_a_scaling_is_exact() -> None:
     """Catches an interval around the speed-up of a point over itself."""
     (row,) = analysis.scaling(analysis.results(study("strong", [(2, [20, 30])]).campaign()), False)

@@ -114,14 +114,15 @@ class Event:
         columns = np.arange(max(x0, own_x0), min(x1, own_x1), dtype=np.int64)
         if self.particles == 0 or low >= high or not columns.size:
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        runs = []
+        numbers, cells = [], []
         for column in columns:
             base = (int(column) - x0) * height - y0
             first, end = (-(-(base + row) * self.particles // total) for row in (low, high))
-            runs.append(np.arange(first, end, dtype=np.int64))
-        numbers = np.concatenate(runs)
-        offsets = numbers * total // self.particles
-        return numbers, (x0 + offsets // height) * size + y0 + offsets % height
+            whole, part = divmod(first * total, self.particles)  # may have more than 64 bits
+            more = np.arange(end - first, dtype=np.int64)
+            numbers.append(first + more)
+            cells.append(column * size + whole - base + (part + more * total) // self.particles)
+        return np.concatenate(numbers), np.concatenate(cells)
 
 
 def integers(text: str, count: int) -> Any:

@@ -164,14 +164,14 @@ class PicProblem(BaseProblem):
         shifts = [motion.shift(step) for motion in self.motions]
         return np.array(shifts, np.int64) % self.size
 
+    def movers(self) -> list[tuple[Motion, Event | None]]:
+        """The motions of the initial particles (None), and of those of each injection."""
+        given = zip(self.motions, (None, *self.ordered_events), strict=True)
+        return [(motion, event) for motion, event in given if not event or event.action == "inject"]
+
     def moves(self) -> set[tuple[int, int]]:
         """All moves that particles make in a step, in cells along x and y."""
-        injected = [
-            motion
-            for motion, event in zip(self.motions[1:], self.ordered_events, strict=True)
-            if event.action == "inject"
-        ]
-        return {motion.shift(motion.born + 1) for motion in (self.motions[0], *injected)}
+        return {motion.shift(motion.born + 1) for motion, _ in self.movers()}
 
     def charge(self, k: int) -> float:
         """The charge with which the mesh moves a particle 2k + 1 cells in each step.
@@ -188,18 +188,15 @@ class PicProblem(BaseProblem):
         Raises InputError unless blocks are at least 2k cells wide and abs(m) high, or if in one
         round particles would move farther than to the next block.
         """
+        narrowest, lowest = (min(layout.widths(axis)) for axis in (0, 1))
+        for motion, event in self.movers():
+            k, m = motion.k, motion.m
+            wide = f"blocks must be 2k = {2 * k} cells wide, one is {narrowest}"
+            high = f"blocks must be {abs(m)} cells high, one is {lowest}"
+            require(narrowest >= 2 * k, "--event" if event else "-k", event or k, wide)
+            require(lowest >= abs(m), "--event" if event else "-m", event or m, high)
         along_x, along_y = zip(*self.moves(), strict=True)
-        widths, heights = (layout.widths(axis) for axis in (0, 1))
-        k, m = max(along_x) // 2, max(map(abs, along_y))
-        narrowest, lowest = min(widths), min(heights)
-        require(
-            narrowest >= 2 * k,
-            "-k",
-            k,
-            f"blocks must be 2k = {2 * k} cells wide, one is {narrowest}",
-        )
-        require(lowest >= m, "-m", m, f"blocks must be {m} cells high, one is {lowest}")
-        limits = (narrowest + 1) // (2 * k + 1), lowest // max(1, m)
+        limits = (narrowest + 1) // max(along_x), lowest // max(1, *map(abs, along_y))
         cut = [limit for limit, blocks in zip(limits, layout.grid, strict=True) if blocks > 1]
         return dataclasses.replace(self, time_tile=self._tile(cut))
 

@@ -298,7 +298,7 @@ class Granularity:
 def granularity(found: list[Result]) -> list[Granularity]:
     """Efficiency and METG of each configuration (Slaughter et al., Task Bench, SC 2020)."""
     counted = comparable(found)
-    best = max((result.rate / result.pes for result in counted), default=math.nan)
+    best = max((result.rate / result.pes for result in counted), default=0) or math.inf
     rows = []
     for configuration, mine in _configurations_on_pes(counted):
         points = tuple(
