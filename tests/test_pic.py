@@ -635,6 +635,7 @@ REFUSED = {
     "--size 7": "--size 7: must be even",
     "--size 0": "--size 0: must be even",
     "--particles 0": "--particles 0: must be 1 or more",
+    "--size 20000000 --particles 5": "needs 400000.0 GB of memory at least",
     "-k -1": "-k -1: must be 0 or more",
     "--size 100 -k 30 --pe-grid 2x1": "-k 30: blocks must be 2k = 60 cells wide, one is 50",
     "--size 100 -k 13 --pe-grid 4x1 --driver mpi -n 4": "2k = 26 cells wide, one is 25",

@@ -219,8 +219,9 @@ class PicProblem(BaseProblem):
             require(event.step < steps, "--event", event, f"the run makes steps 0 to {steps - 1}")
 
     def least_bytes(self) -> float:
-        """Eight arrays of all particles at the start, or of an injection; 8 bytes per entry."""
-        return 64.0 * max([self.particles, *(event.particles for event in self.events)])
+        """The mesh, and eight arrays of all particles at the start, or of an injection."""
+        particles = max([self.particles, *(event.particles for event in self.events)])
+        return 64.0 * particles + self.size**2
 
     def work(self) -> float:
         """The requested number of particles, each moved once per step."""
