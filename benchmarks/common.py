@@ -7,7 +7,7 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -61,7 +61,7 @@ def revision() -> str:
     return f"{done.stdout.strip()}{'-dirty' if changed else ''}"
 
 
-def in_turn(calls: dict[str, Callable[[], Any]], trials: int) -> dict[str, list[Any]]:
+def in_turn(calls: Mapping[str, Callable[[], Any]], trials: int) -> dict[str, list[Any]]:
     """The results of each call; the calls are made in turn, ``trials`` times."""
     returned: dict[str, list[Any]] = {name: [] for name in calls}
     for _ in range(trials):

@@ -176,7 +176,7 @@ def iterations(n: int, solution: str) -> one_core.Calls:
         cg.turn(r, p, 0.0, *own)
         operator()(27, p, q, *own, words)
         np.dot(flat[2], flat[3])
-        updates(*flat, 0.0)
+        updates(*flat, 0.0)  # type: ignore[call-arg]
         np.dot(flat[1], flat[1])
 
     sums = []

@@ -74,7 +74,7 @@ def rate(
     steps: int,
 ) -> float:
     """Particles per second of a baseline. Raises RuntimeError if a position is wrong."""
-    step = make(problem, reference_solution.begun(problem, cells, problem.k, problem.m))
+    step = make(problem, reference_solution.begun(cells, problem.k, problem.m))
     before = perf_counter()
     for _ in range(steps):
         rows = step()

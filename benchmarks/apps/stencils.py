@@ -22,8 +22,14 @@ from miniapps.kernels.halo.interface import Region
 
 ROUNDS = 7
 CACHED_SWEEPS, CACHED_ROUNDS = 2000, 41
-LARGE = {"jacobi2d": [(4096, 4096), (8192, 8192)], "stencil3d": [(400, 400, 400)]}
-SMALL = {"jacobi2d": [(48, 512)], "stencil3d": [(16, 16, 128)]}  # both arrays fit into 1 MiB
+LARGE: dict[str, list[tuple[int, ...]]] = {
+    "jacobi2d": [(4096, 4096), (8192, 8192)],
+    "stencil3d": [(400, 400, 400)],
+}
+SMALL: dict[str, list[tuple[int, ...]]] = {  # both arrays fit into 1 MiB
+    "jacobi2d": [(48, 512)],
+    "stencil3d": [(16, 16, 128)],
+}
 TILES = {"jacobi2d": (2, 4, 8, 16, 32), "stencil3d": (2, 4, 6, 8, 12, 16)}
 TRIAD_CELLS = 1 << 24  # 128 MiB per array
 

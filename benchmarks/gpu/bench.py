@@ -88,7 +88,7 @@ def run_parts(gpu: Any, cases: dict[str, Any], simulated: bool) -> Iterator[Part
         measure = partial(rates.jacobi2d_blocks, cases["blocks"], steps, more)
         yield Part(("blocks", configuration), measure)
     for configuration, more in PIC_CONFIGURATIONS.items():
-        measure = partial(rates.pic_blocks, *cases["pic_blocks"], steps, more)
+        measure = partial(rates.pic_blocks, *cases["pic_blocks"], steps=steps, more=more)
         yield Part(("blocks", configuration), measure)
     for name, lattice in zip(MELTS, cases["melts"], strict=True):
         for dtype in (DOUBLE, SINGLE) if BARS[name].single else (DOUBLE,):

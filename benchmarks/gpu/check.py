@@ -446,8 +446,8 @@ def main(
     # Hashed before the checks, because later changes are not checked.
     now = {"device": gpu, "versions": versions(), "sources": sources(), "program": program()}
     found, written = Findings(), read(file)
-    begun = written is not None and (options.resume or not written["passed"])
-    if begun and all(written.get(name) == now[name] for name in now):
+    begun = written and (options.resume or not written["passed"])
+    if written and begun and all(written.get(name) == now[name] for name in now):
         found.restore(written)
     checked = {"revision": revision(), **now}
 

@@ -113,7 +113,7 @@ def cupy_push(gpu: Any, size: int, particles: int) -> float:
     with gpu.stream.queue:
         mesh = cupy.asarray(block.mesh)
         columns = tuple(cupy.asarray(getattr(mine, name))[: mine.count] for name in FLOATS)
-        moved = [cupy.asnumpy(column[:COMPARED]) for column in columns]
+        moved = tuple(cupy.asnumpy(column[:COMPARED]) for column in columns)
 
     def work() -> None:
         with gpu.stream.queue:

@@ -48,7 +48,7 @@ class Passer(Chare):
 
     def work(self) -> None:
         """Compute, and be called again."""
-        until = perf_counter() + self.work_s
+        until = perf_counter() + (self.work_s or 0.0)
         while perf_counter() < until:
             pass
         self.works += 1

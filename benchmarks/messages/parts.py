@@ -149,7 +149,7 @@ def pieces(size: int) -> dict[str, float]:
     HEAD.pack_into(head, 0, 1, kind_of(1, 0, 0, (words,), INT64))
 
     def header(array: np.ndarray) -> None:
-        HEAD.pack_into(enveloped(array), 0, 1, kind_of(1, 0, 0, array.shape, array.dtype))
+        HEAD.pack_into(enveloped(array), 0, 1, kind_of(1, 0, 0, array.shape, array.dtype))  # type: ignore[arg-type]
         read_kind(HEAD.unpack_from(head)[1])
 
     def mpi(array: np.ndarray) -> None:
@@ -204,7 +204,8 @@ def waits(size: int, comm: MPI.Comm) -> dict[str, Any]:
     timed = Timed(size, comm.Dup(), Ranks)
     timed.outside()  # now the links' buffers are as long as the messages
     seconds: list[float] = []
-    for link in timed.transport.links.values():
+    links: Any = timed.transport.links
+    for link in links.values():
         link.receives = [
             receive._replace(request=ClockedRequest(receive.request, seconds))
             for receive in link.receives

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import Any
 
 from benchmarks.common import MINIAPPS, earlier, save
 from miniapps.communication.file import FLAT, TREE
@@ -21,7 +22,7 @@ SIZES = (8, 8192, 8 << 20)  # bytes; the last is 1024 times the one before, as t
 FACTOR = 1024
 RANKS = (2, 4, 8)
 MODELLED = (2, 4, 8, 16, 32, 64, 128, 256, 512, 768)
-MODELS = {"bcast": broadcast_s, "gather": gather_s}
+MODELS: dict[str, Any] = {"bcast": broadcast_s, "gather": gather_s}
 TRIALS, ITERATIONS = 3, 5
 US = 1e6
 

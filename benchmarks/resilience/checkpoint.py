@@ -87,7 +87,7 @@ def of_checkpoint(share: Share, path: Path, pieces: list[Piece]) -> None:
 
 def share_of(pieces: list[Piece]) -> Share:
     """What a run states of its pieces before it writes them: their hashes, which takes time."""
-    words = np.sum([hashed([piece]) for piece in pieces], axis=0, dtype=np.uint64)
+    words = np.array([hashed([piece]) for piece in pieces]).sum(axis=0)
     return Share({"u"}, {"u": Extent.of(pieces[0])}, {"u": words})
 
 
@@ -151,7 +151,7 @@ def main() -> int:
             path.unlink(missing_ok=True)
             return seconds(lambda: writer(path, pieces))
 
-        writers = {
+        writers: dict[str, Callable[[Path, list[Piece]], None]] = {
             "disk": of_disk,
             "NumPy": of_numpy,
             "h5py": of_h5py,

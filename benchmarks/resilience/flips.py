@@ -172,7 +172,9 @@ def main() -> int:
         name: {key: median(trial[name][key] for trial in trials) for key in trials[0][name]}
         for name in cases
     }
-    found = {name: {"flips": flipped(line)} | costs[name] for name, line in cases.items()}
+    found: dict[str, Any] = {
+        name: {"flips": flipped(line)} | costs[name] for name, line in cases.items()
+    }
     save("flips", earlier("flips") | found)
     for name, values in found.items():
         print(f"{name}: {dict(values['flips'])}, a hash of each block {values['share']:.1%}")
