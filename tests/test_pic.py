@@ -7,6 +7,7 @@ import itertools
 import json
 import pickle
 import re
+import tracemalloc
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
@@ -37,6 +38,7 @@ from miniapps.pic import faults
 from miniapps.pic import reference_solution as plain
 from miniapps.pic.distribution import Distribution
 from miniapps.pic.events import Event
+from miniapps.pic.particles import FLOATS, NAMES
 from miniapps.pic.problem import PicProblem, validate
 
 CPU = kernels.load("pic", "cpu")
@@ -291,6 +293,27 @@ def test_sorting_changes_the_order_and_nothing_else() -> None:
     assert after == before and len(after) == mine.count
 
 
+def test_memory_and_order() -> None:
+    """Catches room for many more particles, and particles in an order that leaves the cache.
+
+    A push takes 82 bytes of a particle, the start 9 more; sums over columns are of the grid.
+    """
+    solve(problem_of(), (3, 3))  # compiles
+    problem = problem_of(size=100, particles=30_000, m=-3)
+    blocks = support.blocks_of("pic", problem, (3, 3))
+    tracemalloc.start()
+    engine = Engine(blocks).setup()
+    for step in range(12):
+        engine.round(step, 1)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    particles = [block.particles for block in blocks]
+    print(peak / sum(mine.count for mine in particles))
+    assert peak < 120 * sum(mine.count for mine in particles)
+    columns = [np.floor(mine.x[: mine.count]) for mine in particles]
+    assert sum((np.diff(x) < 0).sum() for x in columns) < sum(map(len, columns)) / 8
+
+
 def test_particles_grow_and_shrink() -> None:
     """Catches particles that are lost where arrays become longer, or when a block migrates."""
     (block,) = placed(problem_of(), (1, 1))
@@ -509,11 +532,11 @@ def test_wrong_programs_fail(fault: Fault) -> None:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        (faults.wrong_sign, r"particle \d+ went to \(.*\), which no move"),
-        (faults.mesh_of_another_block, r"particle \d+ went to \(.*\), which no move"),
+        (faults.wrong_sign, r"step 1: particle \d+ went to \(.*\), which no move"),
+        (faults.mesh_of_another_block, r"step 0: particle \d+ went to \(.*\), which no move"),
         (faults.sent_to_another_neighbour, r"particle \d+ at \(.*\) came by edge .* not in"),
-        (faults.hurled, r"particle \d+ went to \(-.*\), which no move"),
-        (faults.nan_position, r"particle \d+ went to \(.*nan\)"),
+        (faults.hurled, r"step 8: particle \d+ went to \(-.*\), which no move"),
+        (faults.nan_position, r"step 8: particle \d+ went to \(.*nan\)"),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
@@ -521,6 +544,28 @@ def test_particles_that_are_lost_are_named(fault: Fault, said: str) -> None:
     """Catches a particle that is in no block, before a kernel reads beyond the mesh."""
     with fault.applied("pic"), pytest.raises(MessageError, match=said):
         solve(problem_of(m=1), (3, 3))
+
+
+def test_the_right_particle_is_named() -> None:
+    """Catches the number, the place or the edge of a particle that is not the wrong one."""
+    block, *_ = support.blocks_of("pic", problem_of(), (3, 3))
+    rows = np.zeros((3, 8))
+    rows[:, 0] = 20, 21, 22
+    rows.view(np.int64)[:, 5:] = [(31, 1, 0), (32, 2, 0), (33, 3, 0)]
+    block.came = {(1, 0): rows[:1], (0, 1): rows[1:]}
+    for row, edge in enumerate([(1, 0), (0, 1), (0, 1)]):
+        named = f"particle {31 + row} at ({20.0 + row}, 0.0) came by edge {edge}"
+        with pytest.raises(MessageError, match=re.escape(named)):
+            block._complain_of_arrival(row)
+    block.particles.set(columns_of(rows))
+    with pytest.raises(MessageError, match=re.escape("particle 33 went to (22.0, 0.0)")):
+        block._complain_of_emigrant(2, 0)
+
+
+def columns_of(rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Particles as columns, given as in a message."""
+    numbers = [*rows.T[: len(FLOATS)], *rows.view(np.int64).T[len(FLOATS) :]]
+    return dict(zip(NAMES, numbers, strict=True))
 
 
 def test_hopping_particles_are_seen() -> None:
