@@ -296,10 +296,10 @@ def test_sorting_changes_the_order_and_nothing_else() -> None:
 def test_memory_and_order() -> None:
     """Catches room for many more particles, and particles in an order that leaves the cache.
 
-    A push takes 82 bytes of a particle, the start 9 more; sums over columns are of the grid.
+    A particle takes 82 bytes, 9 more at the start. Unsorted, 1 in 18 is left of the one before it.
     """
     solve(problem_of(), (3, 3))  # compiles
-    problem = problem_of(size=100, particles=30_000, m=-3)
+    problem = problem_of(size=48, particles=30_000, m=-3)
     blocks = support.blocks_of("pic", problem, (3, 3))
     tracemalloc.start()
     engine = Engine(blocks).setup()
@@ -311,7 +311,7 @@ def test_memory_and_order() -> None:
     print(peak / sum(mine.count for mine in particles))
     assert peak < 120 * sum(mine.count for mine in particles)
     columns = [np.floor(mine.x[: mine.count]) for mine in particles]
-    assert sum((np.diff(x) < 0).sum() for x in columns) < sum(map(len, columns)) / 8
+    assert sum((np.diff(x) < 0).sum() for x in columns) < sum(map(len, columns)) / 50
 
 
 def test_particles_grow_and_shrink() -> None:
@@ -690,7 +690,7 @@ REFUSED = {
     "--size 100 --pe-grid 1x2 --event inject:1:5:0,1,0,1:0,-51": "0,1:0,-51: blocks must be 51",
     "--time-tile 0": "--time-tile 0: must be auto or 1 or more",
     "--time-tile x": "an integer, or auto",
-    "--size 100 -k 1 --pe-grid 4x1 --time-tile 9": "--time-tile 9: must be at most 8 here",
+    "--size 104 -k 1 --pe-grid 4x1 --time-tile 10": "--time-tile 10: must be at most 9 here",
     "--size 100 -m -4 --pe-grid 1x4 --time-tile 7": "--time-tile 7: must be at most 6 here",
     "--distribution normal": "geometric:RHO, sinusoidal",
     "--distribution geometric:x": "geometric: with numbers",

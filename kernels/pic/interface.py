@@ -192,7 +192,7 @@ class PicKernels(Protocol):
         (count,) int64, ``owners`` and ``counters[LEFT]``, which must be 0 before.
         """
 
-    def grown(self, array: Array, used: int, room: int) -> Array:
+    def resized(self, array: Array, used: int, room: int) -> Array:
         """Return an array of ``room`` elements that begins with the ``used`` first of this one.
 
         The given array must not be used any more.

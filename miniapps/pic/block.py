@@ -325,6 +325,7 @@ class PicBlock(KernelUser[PicKernels]):
             self.kernels.unpack(*unpacked)
         if closed is not None:
             self.kernels.close_gaps(*closed)
+        self.particles.release(self.kernels)
         self.particles.sort(self.kernels, *self.columns)
         self.particles.show()
 
@@ -452,6 +453,8 @@ def store_all(tasks: Sequence[tuple[PicBlock, int, Mapping[Edge, Any]]]) -> list
     """Do `PicBlock.store_immigrants` for blocks that share a queue: (block, left, what came)."""
     for_all = tasks[0][0].kernels.FOR_ALL
     for_all["store"]([block.take(left, block.device.received(came)) for block, left, came in tasks])
+    for block, *_ in tasks:
+        block.particles.release(block.kernels)
     sorts = [block.particles.to_sort(*block.columns) for block, *_ in tasks]
     for_all["sort"]([work for work in sorts if work])
     show_all([block.particles for block, *_ in tasks])

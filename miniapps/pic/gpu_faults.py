@@ -112,7 +112,7 @@ def count_of_the_first_round(right: Any) -> Any:
     return words
 
 
-@in_place_of("miniapps.kernels.pic.gpu:grown")
+@in_place_of("miniapps.kernels.pic.gpu:resized")
 def grown_without_the_last(right: Any, array: Any, used: int, room: int) -> Any:
     """A longer array lacks the last particle."""
     return right(array, max(0, used - 1), room)

@@ -1,7 +1,7 @@
 """A block's particles: a structure of arrays on the block's device, with room to grow.
 
 There are eight arrays of 8-byte numbers. Only the first ``count`` entries of an array are in use.
-Arrays grow one at a time, so growing never needs a second copy of all of them.
+Arrays grow and shrink one at a time, so that never needs a second copy of all of them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ ORIGINS = ("cells", "motions")  # where particles began, and how they move
 INTEGERS = ("ids", *ORIGINS)
 NAMES = FLOATS + INTEGERS  # in the order in which kernels take them
 ROOM = 16  # arrays are 1/16 larger than needed
+SPARE = 1.25  # arrays shrink if they are more than so many times as large as needed
 FEWEST = 64  # the least size of an array: no array is empty
 Arguments = tuple[Any, ...]  # of a kernel
 SORT_AT = 8  # sort when 1/8 of the particles may be out of order
@@ -94,11 +95,19 @@ class Particles:
 
     def reserve(self, kernels: PicKernels, count: int) -> None:
         """Make room for ``count`` particles."""
-        if count <= self.x.shape[0]:
-            return
-        room = count + count // ROOM
+        if count > self.x.shape[0]:
+            self._resize(kernels, count)
+
+    def release(self, kernels: PicKernels) -> None:
+        """Give memory back where many have left: a front of particles passes through all blocks."""
+        if FEWEST + SPARE * self.count < self.x.shape[0]:
+            self._resize(kernels, self.count)
+
+    def _resize(self, kernels: PicKernels, count: int) -> None:
+        """Have arrays with room for ``count`` particles, and some more."""
+        room = max(FEWEST, count + count // ROOM)
         for name in NAMES:
-            setattr(self, name, kernels.grown(getattr(self, name), self.count, room))
+            setattr(self, name, kernels.resized(getattr(self, name), self.count, room))
         self._make_room()
 
     def look(self) -> np.ndarray:

@@ -252,7 +252,7 @@ def test_emigrants_are_foreseen(motions: int) -> None:
     for message in came.values():
         message[:, 7:].view(np.int64)[:] %= motions
     work = side.gaps, 0, side.count, side.owners, side.counters
-    room = tuple(GPU.grown(array, side.count, count) for array in side.arrays)
+    room = tuple(GPU.resized(array, side.count, count) for array in side.arrays)
     ahead = float(SIZE), side.device.to_device(MOVES[:motions].reshape(-1))
     GPU.unpack(side.device.received(came), FRAME, *work, room, *ahead)
     right = right + where_they_go(np.concatenate(list(came.values())), MOVES)

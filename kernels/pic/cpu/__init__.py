@@ -6,8 +6,8 @@ from miniapps.kernels.pic.cpu.diagnostics import largest_error
 from miniapps.kernels.pic.cpu.migrate import (
     close_gaps,
     find_removed,
-    grown,
     pack,
+    resized,
     row_of,
     start,
     unpack,

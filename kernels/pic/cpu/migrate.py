@@ -91,8 +91,8 @@ def row_of(message: Any, row: int) -> np.ndarray:
     return message[row]
 
 
-def grown(array: Array, used: int, room: int) -> Array:
-    """Extend the array in place by realloc, so that no second copy is needed."""
+def resized(array: Array, used: int, room: int) -> Array:
+    """Resize the array in place by realloc, so that no second copy is needed."""
     array.resize(room, refcheck=False)
     return array
 

@@ -6,9 +6,9 @@ from miniapps.kernels.pic.gpu.diagnostics import largest_error, sums_of_ids
 from miniapps.kernels.pic.gpu.migrate import (
     close_gaps,
     find_removed,
-    grown,
     pack,
     pack_all,
+    resized,
     row_of,
     start,
     store_all,

@@ -284,12 +284,12 @@ def row_of(message: Any, row: int) -> np.ndarray:
     return to_host(memory)[start + 8 * row :][:8]
 
 
-def grown(array: Array, used: int, room: int) -> Array:
-    """Copy to a longer array."""
-    longer = empty(room, array.dtype, array.stream)
+def resized(array: Array, used: int, room: int) -> Array:
+    """Copy to another array."""
+    other = empty(room, array.dtype, array.stream)
     if used:
-        copy(used, array.view(np.uint64), longer.view(np.uint64), array.stream)
-    return longer
+        copy(used, array.view(np.uint64), other.view(np.uint64), array.stream)
+    return other
 
 
 @inlined
