@@ -70,7 +70,8 @@ class RunSpec:
         "--warmup",
         WARMUP,
         int,
-        f"steps before the timed ones; default: the preset's, else {WARMUP}",
+        f"steps before the timed ones; default: the preset's, else {WARMUP}; "
+        f"of a study at least {WARMUP}",
         metavar="W",
     )
     pe_grid: tuple[int, ...] | None = of_run(
