@@ -491,6 +491,11 @@ def test_explosion_on_the_command_line(decomposition: str) -> None:
     assert re.fullmatch(said, done.stderr)
 
 
+def test_atoms_almost_at_rest() -> None:
+    """Catches a right run that is refused: the rounding of energies is no drift."""
+    assert solve(LeanmdProblem(lattice=(4, 4, 4), cutoff=2.0, temperature=1e-12), 8).failed == set()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("decomposition", BOTH)
 def test_atoms_too_fast_to_sum(decomposition: str) -> None:
@@ -769,6 +774,7 @@ REFUSED = {
     "--cells 3x3x3x3": "--cells 3x3x3x3: must be three integers of 1 or more",
     "--cells 3x3x3 --per-cell 0": "--per-cell 0: must be 1 or more",
     "--cells 1x1x1 --per-cell 1": "--per-cell 1: there must be two atoms or more",
+    "--cells 3x3x3 --gradient 0,0": "--gradient 0,0: there must be two atoms or more",
     "--gradient 0,20": "--gradient 0,20: needs --cells",
     "--cells 3x3x3 --gradient=-1,4": "--gradient -1,4: must be 0 or more each",
     "--cells 3x3x3 --gradient 5": "5: must be two integers with a comma between",

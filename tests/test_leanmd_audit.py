@@ -76,6 +76,19 @@ def reversed_ids(patch: MonkeyPatch) -> None:
     patch.setattr(CPU, "gather", wrong)
 
 
+def reversed_positions(patch: MonkeyPatch) -> None:
+    """In messages of atoms, positions are in reverse order; energy and momentum stay."""
+    right = CPU.gather
+
+    def wrong(rows: Any, which: Any, sizes: Any, axis: int, over: Any, messages: Any) -> None:
+        right(rows, which, sizes, axis, over, messages)
+        for message in messages:
+            if len(message) == 7:
+                message[:3] = message[:3, ::-1].copy()
+
+    patch.setattr(CPU, "gather", wrong)
+
+
 def shared_draws(patch: MonkeyPatch) -> None:
     """Velocities are drawn by id + axis, so that atoms share numbers."""
 
@@ -157,6 +170,7 @@ MISTAKES = {
     moving_atoms: {TABLE},
     permuted_ids: {PLACES, START, MIXED},
     reversed_ids: {MIXED},
+    reversed_positions: {MIXED},
     shared_draws: {START},
     weak_virial: {POTENTIAL},
     no_potentials: {POTENTIAL},

@@ -261,6 +261,10 @@ def test_options_that_a_file_makes_void(tmp_path: Path, refused: Callable[..., s
     for words, said in VOID.items():
         line = refused("run", "leanmd", "--input", path, *words.split())
         assert words.split()[0] in line and said in line
+    alone = path.with_name("alone.xyz")
+    alone.write_text("1\n" + "\n".join(BARE.splitlines()[1:3]))
+    line = refused("run", "leanmd", "--input", alone)
+    assert f"--input {alone}: there must be two atoms" in line
     spec = spec_of(f"run leanmd --preset tiny --input {bare} --seed 3".split())
     assert (spec.problem.lattice, spec.problem.seed, spec.problem.cutoff) == ((10, 10, 10), 3, 2.2)
     assert spec_of(spec.arguments()).problem == spec.problem

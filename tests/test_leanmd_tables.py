@@ -115,6 +115,10 @@ def test_tables_as_text() -> None:
     """Catches a column under another's name, or a cell that is joined to its neighbour."""
     *_, line = thermo.thermo_lines([ROW])
     assert line == "    20           2           3          -4          -1         0.5     0.125"
+    thin = {"temperature": 12.3456789, "kinetic": 1.23456789e-3, "potential": -1.23456789e-2}
+    thin |= {"total": -1.23456789e-3, "pressure": -1.23456789e-5}
+    *_, line = thermo.thermo_lines([ROW | thin])
+    assert line[6:-10] == "   12.345679 0.001234568 -0.01234568 -0.00123457 -1.2346e-05"
     head, names, units, row = si.lines(si.in_si("argon", [ROW], [2.0], 0.005))
     length, energy, mass = UNITS.values()
     said = f"sigma {length:.4g} m, epsilon {energy:.5g} J, mass {mass:.5g} kg, tau {TAU:.5g} s"

@@ -63,6 +63,7 @@ CODE: dict[str, Any] = {
     "leanmd: virial error, float32": checks.VIRIAL_LIMITS["float32"],
     "leanmd: energy drift at dt 0.005": STILL.drift_limit,
     "leanmd: energy drift, rounding": dataclasses.replace(STILL, dt=1e-12).drift_limit,
+    "leanmd: least kinetic energy per atom of a drift": checks.COLD,
     "leanmd: atoms of the reference": checks.REFERENCE_ATOMS,
     "leanmd: pairs of the reference": checks.REFERENCE_UPDATES,
     "leanmd: skin of lists, sigma": LIST_SKIN,

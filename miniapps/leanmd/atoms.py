@@ -147,15 +147,17 @@ class Atoms:
         """The ids of the atoms, on the host: (count,) int64."""
         return self.device.to_host(self.rows[ROWS - 1])[: self.count].view(np.int64)
 
-    def identity(self) -> np.ndarray:
-        """The sums over all atoms of id times bits of velocity, modulo 2^64; on a GPU 0.
+    def identity(self, side: float) -> np.ndarray:
+        """The sums over all atoms of id times the bits of velocity and x, modulo 2^64; on a GPU 0.
 
-        While velocities are the same, their sums over all blocks change only if an atom gets
-        another id. (3,) uint64.
+        x is wrapped into the box, whose ``side`` is along x. While atoms do not move, the sums over
+        all blocks change only if an atom gets another id, velocity or position. (3,) uint64.
         """
         if self.device.name != "cpu":
             return np.zeros(3, np.uint64)  # the copy to the host would take longer than a step
-        return self.velocity.view(np.uint64)[:, : self.count] @ self.ids.view(np.uint64)
+        ids, x = self.ids.view(np.uint64), self.position[0, : self.count]
+        x = x + side * (x < 0) - side * (x >= side)
+        return self.velocity.view(np.uint64)[:, : self.count] @ ids + x.view(np.uint64) @ ids
 
     def sums_of_ids(self) -> np.ndarray:
         """The number of atoms and sums of their ids: (3,) uint64; see `kernels.state_hash.cpu`."""

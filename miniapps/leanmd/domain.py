@@ -227,9 +227,10 @@ class Domain(KernelUser[LeanmdKernels]):
 
     def regroup(self) -> Generator[Any, Any, None]:
         """Change domains, and note whether ids have stayed with their atoms."""
-        before = self.atoms.identity()
+        side = self.problem.box[0]
+        before = self.atoms.identity(side)
         yield from self.change_domains()
-        self.mixed_up = self.mixed_up + self.atoms.identity() - before
+        self.mixed_up = self.mixed_up + self.atoms.identity(side) - before
 
     def change_domains(self) -> Generator[Any, Any, None]:
         """Exchange atoms along x, then y, then z, and sort those that are in the domain then."""

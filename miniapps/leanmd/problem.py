@@ -155,7 +155,9 @@ class LeanmdProblem(BaseProblem):
             require(self.cells is None, "--input", self.input, "not together with --cells")
         self._check_atoms()
         few = "there must be two atoms or more"
-        require(self.atoms >= 2, "--per-cell", self.per_cell, few)
+        given = {"--input": self.input, "--gradient": self.gradient, "--per-cell": self.per_cell}
+        option, value = next(item for item in given.items() if item[1])
+        require(self.atoms >= 2, option, value, few)
         reach, shortest = self.reach, float(min(self.box))
         allowed = f"cutoff and skin must fit into the box, whose shortest side is {shortest:.6g}"
         require(reach <= shortest, "--cutoff", self.cutoff, allowed)

@@ -96,11 +96,17 @@ def thermo_lines(rows: list[dict[str, Any]]) -> list[str]:
     head = "".join(f"{name:>12}" for name in SHOWN)
     body = [
         f"{row['step']:6}"
-        + "".join(f"{row[name]:12.8g}" for name in SHOWN)
+        + "".join(f"{fitting(row[name]):>12}" for name in SHOWN)
         + f"{row['max_drift']:10.3g}"
         for row in rows
     ]
     return [f"{'step':>6}{head}{'max drift':>10}", *body]
+
+
+def fitting(value: float) -> str:
+    """A number with as many of 8 digits as leave a blank before it, so that columns stay apart."""
+    texts = (f"{value:.{digits}g}" for digits in (8, 7, 6, 5))
+    return next(text for text in texts if len(text) < 12)
 
 
 def all_rows(measures: dict[str, Any]) -> np.ndarray:

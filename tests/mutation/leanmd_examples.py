@@ -110,6 +110,7 @@ def room_for_atoms() -> Written:
     for count in (1, 41, 90):
         atoms, places = Atoms(Device()), rng.uniform(0, 6, (3, count))
         found += [atoms.rows.shape, atoms.force.shape, atoms.origin.shape, atoms.count, atoms.total]
+        places[0, 1:4] = [4.0, 0.0, -1.0][: count - 1]  # at both ends of a box, and below it
         atoms.set(np.arange(1, count + 1), places, -places)
         room = atoms.rows.shape[1]
         found += [room, *(atoms.has_room(room + more) for more in (-5, -4, -3))]
@@ -118,7 +119,7 @@ def room_for_atoms() -> Written:
             for copy in (atoms, pickle.loads(pickle.dumps(atoms))):
                 found += [copy.rows.shape, copy.force.shape, copy.origin.shape, copy.count]
                 found += [copy.origin[:, :count].copy(), copy.position[:, : copy.total + 4].copy()]
-                found += [copy.ids, copy.identity()]
+                found += [copy.ids, copy.identity(4.0)]
         for own in (True, False):
             lists, corners = Lists(own), (np.full(3, -1.0), np.full(3, 7.0))
             for reach in (1.0, 3.0):
