@@ -326,3 +326,12 @@ def test_a_wrong_start_from_a_file(source, mistake, monkeypatch):
     monkeypatch.setattr(problem_module, "atoms_between", wrong)
     plan = AuditPlan(16, 0, 1)
     assert check in support.solve("leanmd", source, (1, 1, 1), 1, plan=plan).failed
+
+
+def test_velocities_of_a_file_that_are_not_read(source, monkeypatch):
+    """Catches random velocities of a run whose file has others."""
+    right = problem_module.opened
+    still = lambda *given: replace(right(*given), velocities=None)  # noqa: E731
+    monkeypatch.setattr(problem_module, "opened", still)
+    plan = AuditPlan(16, 0, 1)
+    assert START in support.solve("leanmd", replace(source), (1, 1, 1), 1, plan=plan).failed

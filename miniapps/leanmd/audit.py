@@ -170,7 +170,7 @@ class Audit(BaseAudit):
         elif step == 0:
             places, velocities = self._wrong_in_file(before[:: max(1, len(before) // FROM_FILE)])
         if step == 0 and self.problem.draws_velocities:
-            velocities = self._wrong_start(before, began["drawn"].value)
+            velocities += self._wrong_start(before, began["drawn"].value)
         potentials = ended["wrong potentials"].value if "wrong potentials" in ended else 0
         return [
             Check("audit: wrong initial positions", places, 0),
