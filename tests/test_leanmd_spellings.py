@@ -340,6 +340,23 @@ def test_units_that_a_file_does_not_name_are_told(tmp_path: Path, units: str) ->
     assert start(path)[0].initial == {"positions": told, "velocities": told}
 
 
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ([], True),
+        ([(", units = lj", "")], True),
+        ([("Masses\n\n1 1.0 # argon\n\n", "")], True),
+        ([(", units = lj", ""), ("Masses\n\n1 1.0 # argon\n\n", "")], False),
+    ],
+    ids=["both", "mass", "title", "neither"],
+)
+def test_units_of_lammps_that_nothing_names_are_told(tmp_path, changes, named):
+    """Catches lengths in Angstrom, as ASE writes them, that are taken for sigma without a word."""
+    path = written(tmp_path / "file.data", changed(DATA, changes))
+    note = "" if named else ", which names no units: taken as reduced ones"
+    assert start(path)[0].initial["positions"] == f"{path} at step 40{note}"
+
+
 # H5MD, and files of other programs ----------------------------------------------------------------
 
 

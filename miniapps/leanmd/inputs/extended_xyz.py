@@ -16,7 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from miniapps.leanmd.inputs.tables import ONLY_LAMMPS, OPTION, Input, Sides, diagonal, need
+from miniapps.leanmd.inputs.tables import (
+    ONLY_LAMMPS,
+    OPTION,
+    TAKEN_AS_REDUCED,
+    Input,
+    Sides,
+    diagonal,
+    need,
+)
 from miniapps.leanmd.inputs.text import MOST_ATOMS, Lines, TextTable, lines_of, numbers_in
 from miniapps.parameters import InputError
 
@@ -91,7 +99,7 @@ def from_extended_xyz(path: Path) -> Input:
         if what in (fields.names or ())
     ]
     moving = tables[1] if tables[1:] else None
-    note = "" if "units" in keys else ", which names no units: taken as reduced ones"
+    note = "" if "units" in keys else TAKEN_AS_REDUCED
     return Input(path, box, (0.0, 0.0, 0.0), 0, tables[0], moving, note=note)
 
 

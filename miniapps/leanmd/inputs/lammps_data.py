@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from miniapps.leanmd.inputs.scale import Stated, scale_of
-from miniapps.leanmd.inputs.tables import OPTION, ROUNDED, Input, box_of, need
+from miniapps.leanmd.inputs.tables import OPTION, ROUNDED, TAKEN_AS_REDUCED, Input, box_of, need
 from miniapps.leanmd.inputs.text import (
     MOST_ATOMS,
     Lines,
@@ -101,7 +101,9 @@ def from_lammps_data(path: Path, substance: Substance | None = None) -> Input:
     corner = x, y, z
     spans = (header.numbers[span] for span in SPANS)
     box = box_of([(high - low) / scale.length for low, high in spans], path)
-    return Input(path, box, corner, int(step[1]) if step else 0, positions, velocities, scale)
+    note = "" if named or MASS in header.numbers else TAKEN_AS_REDUCED
+    first = int(step[1]) if step else 0
+    return Input(path, box, corner, first, positions, velocities, scale, note)
 
 
 def is_header(text: str) -> bool:

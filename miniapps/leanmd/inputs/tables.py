@@ -13,6 +13,7 @@ import numpy as np
 from miniapps.parameters import InputError, require
 
 OPTION = "--input"
+TAKEN_AS_REDUCED = ", which names no units: taken as reduced ones"
 ONLY_LAMMPS = "only LAMMPS data in other units are converted, by --units argon"
 CHUNK = 8192  # rows held at a time: about 2 MB of text
 SHORTEST, LONGEST = 1e-3, 1e9  # of a side: the shortest is still 1000 quanta of the longest
