@@ -417,6 +417,15 @@ def test_h5md_is_read(tmp_path: Path, name: str) -> None:
     check_read(path)
 
 
+@pytest.mark.parametrize("named", [{"position/value/unit": "sigma"}, {}], ids=["sigma", "none"])
+def test_units_that_h5md_does_not_name_are_told(tmp_path: Path, named: dict[str, str]) -> None:
+    """Catches lengths in nm that are taken for sigma without a word."""
+    path = tmp_path / "file"
+    write_h5md(path, **named)
+    note = "" if named else ", which names no units: taken as reduced ones"
+    assert start(path)[0].initial["velocities"] == f"{path} at step 40{note}"
+
+
 def argon(momenta: bool) -> ase.Atoms:
     """The atoms in ASE, which gives velocities as momenta over masses."""
     atoms = ase.Atoms("Ar5", AT, cell=BOX, pbc=True, info={"Lattice-name": "a b", "note": 'x="1"'})

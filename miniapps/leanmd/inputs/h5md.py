@@ -14,6 +14,7 @@ from miniapps.hdf5 import damage, require_own_data, require_stored
 from miniapps.leanmd.inputs.tables import (
     ONLY_LAMMPS,
     OPTION,
+    TAKEN_AS_REDUCED,
     Chunk,
     Input,
     Sides,
@@ -94,10 +95,11 @@ def from_h5md(path: Path) -> Input:
         _check_same(location, file, others["species"], "species", None)
         _check_same(location, file, others["mass"], "mass", 1)
         box = _box(path, file, group, step)
+        note = "" if "unit" in file[at.name].attrs else TAKEN_AS_REDUCED
     ids, speed = others["id"], others["velocity"]
     positions = Hdf5Table(path, "position", count, ids, at)
     velocities = Hdf5Table(path, "velocity", count, ids, speed) if speed else None
-    return Input(path, box, (0.0, 0.0, 0.0), step or 0, positions, velocities)
+    return Input(path, box, (0.0, 0.0, 0.0), step or 0, positions, velocities, note=note)
 
 
 @contextmanager
