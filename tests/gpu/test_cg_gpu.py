@@ -78,8 +78,10 @@ def test_gauss_seidel_of_several_blocks(points: int) -> None:
 
 
 SEVERAL = (5, 4, 35), (3, 9, 4), (1, 10, 40)  # blocks of different shapes
+FEW = (2, 3, 4), (3, 1, 2)  # which a launch does that the simulator makes too
 
 
+@pytest.mark.parametrize("shapes", [SEVERAL, FEW])
 @pytest.mark.parametrize(
     ("kernel", "count", "before", "numbers", "sums"),
     [
@@ -92,14 +94,16 @@ SEVERAL = (5, 4, 35), (3, 9, 4), (1, 10, 40)  # blocks of different shapes
         ("clear", 1, (), 0, 0),
     ],
 )
-def test_several_blocks_at_once(kernel: str, count: int, before: Any, numbers: int, sums: int):
+def test_several_blocks_at_once(
+    kernel: str, count: int, before: Any, numbers: int, sums: int, shapes: Any
+) -> None:
     """Catches a launch that takes vectors, bounds, numbers or sums of another block.
 
     Two blocks have the same numbers, one has others: it may be an iteration ahead.
     """
     cpu, module, gpu = kernels.load("cg", "cpu"), kernels.load("cg", "gpu"), device.get("gpu")
     tasks, right = [], []
-    for cells, alpha in zip(SEVERAL, (0.7, 0.3, 0.7), strict=True):
+    for cells, alpha in zip(shapes, (0.7, 0.3, 0.7), strict=False):
         made, own = vectors(count, cells)
         rest = *(alpha / n for n in range(1, numbers + 1)), *(() if kernel == "clear" else own)
         tasks.append((*before, *(gpu.to_device(one.copy()) for one in made), *rest))
