@@ -4,7 +4,7 @@ numba's simulator interprets a thread at a time and looks at no types. Here the 
 is rewritten: where a thread is becomes an argument, atomics become plain operations, and what it
 calls of `devices.cuda.compiler` is that of `emulated`. Then numba compiles it for the types that
 the kernel declares. A kernel with barriers becomes a generator that yields at each, and threads of
-a block go on when all of them wait at the same one. Every second launch runs threads and blocks in
+a block go on when all of them wait at the same one. Half of the launches run threads and blocks in
 reverse order, so that a result that depends on their order differs.
 
 The first small launch of every kernel runs in the simulator too, and must give the same bits.
@@ -393,7 +393,7 @@ class Emulated:
             raise TypeError(f"{self.function.__qualname__}: an array of the host")
         given = [self.on_host(argument) for argument in arguments]
         run = self._ready(self._chosen(given))
-        reverse = self.launches % 2 == 1
+        reverse = self.launches.bit_count() % 2 == 1  # not periodic, as the launches of a step are
         self.launches += 1
         if not self.has_barriers:
             run(grid, block, reverse, *given)

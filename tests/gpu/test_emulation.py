@@ -118,11 +118,11 @@ def test_threads_know_where_they_are() -> None:
     assert places.tolist() == list(range(24)) and counter[0] == 24
 
 
-def test_every_second_launch_is_reversed() -> None:
-    """Catches a result that rests on the order of threads."""
-    counter, places = np.zeros(1, np.int64), np.full(4, -1)
-    launched(_handed_out, counter, places, threads=2, times=2)
-    assert places.tolist() == [0, 1, 1, 0]
+def test_half_of_the_launches_are_reversed() -> None:
+    """Catches a result that rests on the order of threads, also where every second one counts."""
+    counter, places = np.zeros(1, np.int64), np.full(8, -1)
+    launched(_handed_out, counter, places, threads=2, times=4)
+    assert places.tolist() == [0, 1, 1, 0, 1, 0, 0, 1]
     a, forward, backward = np.ones(N), np.zeros(N), np.zeros(N)
     launched(_in_order, a, forward).launch(1, N, (Held(a), Held(backward)))
     assert forward.tolist() == list(range(1, N + 1)) and backward.tolist() == [1.0] * N
