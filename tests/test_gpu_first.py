@@ -77,6 +77,16 @@ def test_few_files_come_back(first, tmp_path):
     assert sorted(map(str, found)) == [RESULT, "gpu-first.log"]
 
 
+@pytest.mark.parametrize("place", ["/proc/none", "/dev/full/out"])
+def test_results_that_have_no_place_end_it_in_one_line(first, place, monkeypatch, capfd):
+    """Catches a part that nobody ends, and words of Python, where a folder cannot be made."""
+    monkeypatch.setenv("OUT", place)
+    assert first.main(["inventory"]) == 1
+    told, errors = capfd.readouterr()
+    assert told.splitlines()[-1].startswith(f"gpu-first: {place}: ") and errors == ""
+    assert not (first.ROOT / RESULT).exists()
+
+
 def test_without_a_gpu_parts_before_it_have_run(first, tmp_path, monkeypatch, capfd):
     """Catches a traceback where there is no GPU, and an inventory that needs one."""
     monkeypatch.setattr(first, "HAS_GPU", "print('no GPU was found')")

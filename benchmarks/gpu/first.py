@@ -180,28 +180,33 @@ def run(python: str, name: str, left_s: float, out: Path | None) -> int:
     command = [python, "-m", f"benchmarks.gpu.{part.words[0]}", *part.words[1:]]
     command += ["--resume", "--seconds", f"{left_s - SPARE_S:.0f}"] if part.timed else []
     say(f"{name}: {' '.join(command[1:])}")
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    timer = threading.Timer(left_s, os.killpg, (process.pid, signal.SIGKILL))
-    timer.daemon = True
-    timer.start()
     folder = out or LOGS
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / LOG, "a") as log:
         print(f"gpu-first: {name}", file=log, flush=True)
-        for line in process.stdout or ():
-            print(line, end="", flush=True)
-            print(line, end="", file=log, flush=True)
-            give(out)
-    status = process.wait()
-    timer.cancel()
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        timer = threading.Timer(left_s, os.killpg, (process.pid, signal.SIGKILL))
+        timer.daemon = True
+        timer.start()
+        try:
+            for line in process.stdout or ():
+                print(line, end="", flush=True)
+                print(line, end="", file=log, flush=True)
+                give(out)
+        except OSError:  # no room in the folder
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        finally:
+            status = process.wait()
+            timer.cancel()
     give(out)
     return status
 
@@ -294,6 +299,9 @@ def main(words: list[str], clock: Callable[[], float] = time.monotonic) -> int:
     except Stopped as stopped:
         say(str(stopped))
         return stopped.status
+    except OSError as error:
+        say(f"{error.filename or out}: {error.strerror}")
+        return FAILED
     return PASSED
 
 
