@@ -486,14 +486,18 @@ def test_the_clock_of_a_used_stream():
 
 
 def test_the_clock_is_set_anew():
-    """Catches event times that lose digits as a run goes on: they are float32."""
+    """Catches event times that lose digits as a run goes on: they are float32.
+
+    And a block to which the whole time counts of a launch for several.
+    """
     gpu = device.get("gpu")
     array, epoch = gpu.to_device(numbers((64,))), gpu.stream.epoch
     sleep(streams.RENEWED_S + 0.05)
     begin = gpu.begin()
     launch_add(gpu, array, 1.0)
-    first, last, _ = gpu.read([(begin, gpu.mark_after(begin), 1.0)])
+    first, last, own_s = gpu.read([(begin, gpu.mark_after(begin), 0.25)])
     assert first <= last == pytest.approx(perf_counter(), abs=0.02)
+    assert own_s == (last - first) / 4
     assert gpu.stream.epoch is not epoch
     assert gpu.time_of(gpu.mark()) == pytest.approx(perf_counter(), abs=0.02)
 
