@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -216,9 +218,10 @@ def fill_new_arrays() -> None:
 def load_program(path: Path) -> ModuleType:
     """Import a student's program under a name of its own, without running its main part.
 
+    The name is the same in all processes, so that objects of its classes can travel between them.
     Python stores nothing in the student's folder.
     """
-    name = f"student_{abs(hash(path)):x}"
+    name = f"student_{crc32(os.fsencode(path)):x}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)

@@ -13,8 +13,11 @@ from miniapps.workbench import cli
 from miniapps.workbench.exit_status import VALID
 
 RING = lessons.load("ring")
-TURNS = """from mpi4py import MPI
+TURNS = """from typing import NamedTuple
+from mpi4py import MPI
 import numpy as np
+class Sent(NamedTuple):
+    array: np.ndarray
 def collect(comm, mine):
     {made}
     found = np.empty((comm.size, *mine.shape))
@@ -28,6 +31,21 @@ def collect(comm, mine):
     return found
 """
 BACKWARDS = "the other way round"
+SENT_BY = {  # other calls that send to the right, instead of the two requests
+    "at once": "comm.Isendrecv(sent, right, recvbuf=came, source=left).Wait()",
+    "in place": "came[:] = sent; comm.Isendrecv_replace(came, right, source=left).Wait()",
+    "neighbours": "came[:] = comm.Create_dist_graph_adjacent([left], [right])"
+    ".neighbor_alltoall([sent])[0]",
+    "own class": "came[:] = comm.sendrecv(Sent(sent), right, source=left).array",
+}
+GATHERS = "comm.Iallgather(found[comm.rank].copy(), found).Wait()"
+WHILE = "LOG.note_swept(1); "  # counts a cell
+OVERLAPS = {  # how many cells are computed in a turn while messages travel
+    f"requests = [comm.Isend(sent, right), comm.Irecv(came, left)]; {WHILE}{{0}}": 1,
+    f"request = comm.Isend(sent, right); {WHILE}comm.Recv(came, left); request.Wait()": 1,
+    f"requests = [comm.Irecv(came, left)]; {WHILE}requests += [comm.Isend(sent, right)]; {{0}}": 0,
+    f"request = comm.Isend(sent, right); comm.Recv(came, left); {WHILE}request.Wait()": 0,
+}
 WAITALL = "MPI.Request.Waitall(requests)"
 MADE = {  # communicators of all processes in the same order
     "split": "comm = comm.Split(0, comm.rank)",
@@ -67,18 +85,25 @@ WAITS = {
 pytestmark = pytest.mark.usefixtures("forked")
 
 
+def turns(call: str) -> str:
+    """A program for the ring with other calls in a turn."""
+    requests = "requests = [comm.Isend(sent, right), comm.Irecv(came, left)]"
+    made = "from miniapps.lessons.log import LOG"
+    return TURNS.format(made=made, wait=call).replace(requests, "", 1)
+
+
 def run(folder: Path, programs: dict[str, str]) -> dict[str, Returned]:
     """Run programs for the ring on three processes, in one launch."""
     case, tasks = RING.cases(3, command.PUBLIC_SEED)[0], []
-    for name, text in programs.items():
-        program = folder / f"{name.replace(' ', '_')}.py"
+    for text in programs.values():
+        program = folder / f"{len(tasks)}.py"
         program.write_text(text)
         tasks.append(Task.of(RING, "mpi4py", program, case))
     ends = {}
     for name, task, end in zip(programs, tasks, running.run(tasks), strict=True):
         assert isinstance(end, Returned), (name, end)
         right = not check.outcome_of(RING, case, end, task.program).reason
-        assert right == (name != BACKWARDS), name
+        assert right == (name not in (BACKWARDS, GATHERS)), name
         ends[name] = end
     return ends
 
@@ -87,11 +112,25 @@ def run(folder: Path, programs: dict[str, str]) -> dict[str, Returned]:
 def test_messages_are_counted_in_every_communicator(tmp_path) -> None:
     """Catches messages that are not seen, so that right programs fail, and ranks of another one."""
     made = MADE | {BACKWARDS: "comm = comm.Split(0, -comm.rank)"}
-    ends = run(tmp_path, {n: TURNS.format(made=m, wait=WAITALL) for n, m in made.items()})
+    programs = {n: TURNS.format(made=m, wait=WAITALL) for n, m in made.items()}
+    programs |= {n: turns(call) for n, call in SENT_BY.items()}
+    programs["imported"] = programs["split"] + "collect(MPI.COMM_WORLD, np.zeros(2))\n"
+    programs[GATHERS] = turns(GATHERS)
+    ends = run(tmp_path, programs)
+    for traffic in ends.pop(GATHERS).traffic:
+        assert (traffic.sent, traffic.handed) == ({}, 2 * 8 * RING.cases(3, 0)[0].size[0])
     for name, end in ends.items():
         to = [2, 0, 1] if name == BACKWARDS else [1, 2, 0]
         assert [traffic.sent for traffic in end.traffic] == [{rank: 2} for rank in to], name
         assert {traffic.open for traffic in end.traffic} == {0}
+
+
+def test_cells_count_while_messages_travel(tmp_path) -> None:
+    """Catches cells that are computed before messages are sent, or after they were received."""
+    programs = {f"{n}": turns(call.format(WAITALL)) for n, call in enumerate(OVERLAPS)}
+    ends = run(tmp_path, programs)
+    found = [{traffic.swept for traffic in end.traffic} for end in ends.values()]
+    assert found == [{(2, 2 * cells)} for cells in OVERLAPS.values()]
 
 
 def test_messages_that_are_not_waited_for_are_counted(tmp_path) -> None:
@@ -106,8 +145,8 @@ def test_messages_that_are_not_waited_for_are_counted(tmp_path) -> None:
     ("wait", "said"),
     [
         ("MPI.Request.Waitall(requests)", ""),
-        ("comm.Barrier(); comm.Recv(came, left)", "line 11: Isend only begins a message"),
-        ("comm.isend(0, right)\n    requests[0].Wait()", "line 12: isend only begins a message"),
+        ("comm.Barrier(); comm.Recv(came, left)", "line 14: Isend only begins a message"),
+        ("comm.isend(0, right)\n    requests[0].Wait()", "line 15: isend only begins a message"),
     ],
 )
 def test_the_line_of_a_message_that_is_not_waited_for(wait: str, said: str, tmp_path) -> None:

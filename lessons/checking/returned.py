@@ -9,7 +9,7 @@ from pathlib import Path
 from miniapps.lessons.lesson import Lesson
 from miniapps.lessons.mistakes import source
 
-BEGIN = {"isend", "issend", "ibsend", "irsend", "irecv"}  # calls that return a request
+BEGIN = {"isend", "issend", "ibsend", "irsend", "irecv", "isendrecv"}  # calls that return a request
 COMPLETE = {"wait", "waitall", "waitany", "waitsome", "test", "testall", "testany", "testsome"}
 
 

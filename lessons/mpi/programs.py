@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 # MPICH: a rank that waits sleeps between polls, and uses a tenth of a core, not all of it. There
 # may be more ranks than cores, and a program that hangs is ended only after seconds. A message
@@ -38,8 +37,9 @@ def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:
     world.Barrier()  # no program runs before every process has taken what it is given
     for at[0], work in enumerate(works):
         watcher.heartbeat(world.rank, at[0])
-        LOG.forget()
-        returned = run(work, Watched(world.Dup()), given[at[0]])
+        function = load_function(work.program, lessons.load(work.lesson).function[work.runtime])
+        LOG.forget()  # what it sent when it was imported is no part of its answer
+        returned = function(Watched(world.Dup()), *given[at[0]])
         computed = tuple((*what, world.rank) for what in sorted(LOG.computed))
         swept = (LOG.swept, LOG.overlapped)
         traffic = Traffic(dict(LOG.sent), None, swept, LOG.handed, computed, open=LOG.under_way)
@@ -47,10 +47,3 @@ def take_part(works: Sequence[Work], watcher: Watcher, report: Report) -> None:
         if answers is not None:
             report(at[0], answers)
     watcher.finish(world.rank)
-
-
-def run(work: Work, comm: Any, given: tuple[Any, ...]) -> Any:
-    """Call the program's function in a case; returns what it returned."""
-    lesson = lessons.load(work.lesson)
-    function = load_function(work.program, lesson.function[work.runtime])
-    return function(comm, *given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,15 @@ from mpi4py import MPI
 
 from miniapps.lessons.log import LOG
 
-SENDS = ["Send", "Isend", "Ssend", "Issend", "Bsend", "Ibsend", "Rsend", "Irsend"]
+SENDS = ["Send", "Ssend", "Bsend", "Rsend"]
+SOURCE = {"Recv": 1, "Sendrecv": 4, "Sendrecv_replace": 3}  # which argument says whence
 BOTH = ["Sendrecv", "Sendrecv_replace"]
-LATER = ["Send_init", "Ssend_init", "Bsend_init", "Rsend_init"]  # sent with each Start
-RECEIVES = ["Recv", "Irecv", "Recv_init", "Probe", "Mprobe"]
+NOTHING = ["Recv", "Probe", "Mprobe"]  # is given to MPI
 COLLECTIVES = ["Barrier", "Bcast", "Gather", "Gatherv", "Scatter", "Scatterv", "Allgather"]
-COLLECTIVES += ["Allgatherv", "Alltoall", "Alltoallv", "Reduce", "Allreduce", "Scan", "Exscan"]
-COLLECTIVES += ["Reduce_scatter", "Reduce_scatter_block", "Neighbor_allgather"]
-COLLECTIVES += ["Neighbor_alltoall"]
+COLLECTIVES += ["Allgatherv", "Alltoall", "Alltoallv", "Alltoallw", "Reduce", "Allreduce", "Scan"]
+COLLECTIVES += ["Exscan", "Reduce_scatter", "Reduce_scatter_block", "Neighbor_allgather"]
+COLLECTIVES += ["Neighbor_allgatherv", "Neighbor_alltoall", "Neighbor_alltoallv"]
+COLLECTIVES += ["Neighbor_alltoallw"]
 MAKERS = ["Dup", "Clone", "Split", "Split_type", "Create", "Create_group", "Create_cart", "Sub"]
 MAKERS += ["Create_graph", "Create_dist_graph", "Create_dist_graph_adjacent"]
 ALL_WAIT = ["Barrier", "Allgather", "Allgatherv", "Alltoall", "Alltoallv", "Allreduce"]  # for all
@@ -27,8 +28,13 @@ SEVERAL += [name.lower() for name in SEVERAL]
 WORLD = MPI.COMM_WORLD
 Request = MPI.Request  # themselves: `take_part` replaces the names in mpi4py
 Prequest = MPI.Prequest
-NAMES = [name for known in (SENDS, BOTH, LATER, RECEIVES, COLLECTIVES) for name in known]
-NAMES += [name.lower() for name in NAMES if hasattr(MPI.Intracomm, name.lower())]
+NAMES = [  # in each form: blocking, not blocking, persistent
+    form
+    for name in (*SENDS, *BOTH, "Recv", *COLLECTIVES)
+    for form in (name, f"I{name.lower()}", f"{name}_init")
+]
+NAMES += ["Probe", "Mprobe"]
+NAMES += [name.lower() for name in NAMES]
 
 
 def _during(name: str, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
@@ -39,9 +45,10 @@ def _during(name: str, call: Callable[..., Any], *arguments: Any, **named: Any) 
     return found
 
 
-def size_of(given: Any) -> int:
-    """The bytes of what a program gives to MPI: an array, one with its type, or any object."""
-    if isinstance(given, list | tuple) and given and isinstance(given[0], np.ndarray):
+def size_of(name: str, given: Any) -> int:
+    """The bytes of what a call gives to MPI: an array, one with its type, or any object."""
+    typed = name[0].isupper() and isinstance(given, list | tuple)
+    if typed and given and isinstance(given[0], np.ndarray):
         given = given[0]
     return given.nbytes if isinstance(given, np.ndarray) else len(pickle.dumps(given))
 
@@ -53,14 +60,36 @@ def meet(comm: Any) -> None:
     LOG.ticks = int(ticks[0])
 
 
-def travelling(comm: Any, name: str, given: Any, to: Any) -> int:
+def plain(name: str) -> str:
+    """The name of the blocking form of a call for arrays."""
+    return name.capitalize().removeprefix("I").removesuffix("_init").capitalize()
+
+
+def travelling(comm: Any, name: str, given: Any, to: Sequence[Any]) -> int:
     """The bytes of what a call gives to MPI, without what a process sends to itself."""
     if name == "alltoall":
-        return sum(size_of(part) for other, part in enumerate(given) if other != comm.rank)
-    if name == "Alltoallv":
+        return sum(size_of(name, part) for other, part in enumerate(given) if other != comm.rank)
+    if plain(name) == "Alltoallv":
         counts = given[1][0] if isinstance(given[1], tuple) else given[1]
-        return size_of(given) * int(sum(counts) - counts[comm.rank]) // max(1, int(sum(counts)))
-    return 0 if to == comm.rank else size_of(given)
+        every = int(sum(counts))
+        return size_of(name, given) * (every - int(counts[comm.rank])) // max(1, every)
+    return 0 if to == [comm.rank] else size_of(name, given)
+
+
+def partners(
+    comm: Any, name: str, arguments: Sequence[Any], named: dict[str, Any]
+) -> tuple[list[Any], int]:
+    """To whom a call sends, and how many messages it receives; of collectives, those of graphs."""
+
+    def said(what: str, at: int) -> Any:
+        return named.get(what, arguments[at] if len(arguments) > at else None)
+
+    kind = plain(name)
+    if kind.startswith("Neighbor"):
+        sources, receivers = comm.inoutedges
+        return [*receivers], sum(source != MPI.PROC_NULL for source in sources)
+    comes = kind in SOURCE and said("source", SOURCE[kind]) != MPI.PROC_NULL
+    return [said("dest", 1)] if kind in (*SENDS, *BOTH) else [], int(comes)
 
 
 def in_world(comm: Any, to: Any) -> Any:
@@ -70,35 +99,37 @@ def in_world(comm: Any, to: Any) -> Any:
     return MPI.Group.Translate_ranks(comm.Get_group(), [int(to)], WORLD.Get_group())[0]
 
 
-def note_sent(to: Any, size: int) -> None:
-    """Note a message to a process, if it is one, and what was given to MPI."""
-    if isinstance(to, int | np.integer) and to != MPI.PROC_NULL:
-        LOG.sent[int(to)] += 1
+def note_sent(to: Iterable[Any], size: int) -> None:
+    """Note messages to processes, if they are any, and what was given to MPI."""
+    for one in to:
+        if isinstance(one, int | np.integer) and one != MPI.PROC_NULL:
+            LOG.sent[int(one)] += 1
     LOG.handed += size
 
 
 def _noted(name: str) -> Callable[..., Any]:
     """A method that notes the call ``name`` of the communicator below."""
-    sends, later = name.capitalize() in SENDS + BOTH, name in LATER
-    hands = name.capitalize() not in RECEIVES
+    later, hands = name.endswith("_init"), plain(name) not in NOTHING
     all_wait = name.capitalize() in ALL_WAIT
 
     def method(self: Any, *arguments: Any, **named: Any) -> Any:
-        to, size = None, 0
-        if sends or later:
-            to = named.get("dest", arguments[1] if len(arguments) > 1 else None)
+        to, comes = partners(self, name, arguments, named)
+        size = 0
         if hands and (arguments or named):
             given = arguments[0] if arguments else next(iter(named.values()))
             size = travelling(self, name, given, to)
-        to = in_world(self, to)
+        to = [in_world(self, one) for one in to]
         if not later:
             note_sent(to, size)
         found = _during(name, getattr(super(type(self), self), name), *arguments, **named)
         if all_wait:
             _during(name, meet, self)
         if type(found) is Prequest:
-            return WatchedPrequest.of(found, to, size)
-        return WatchedRequest(found) if type(found) is Request else found
+            return WatchedPrequest.of(found, to, size, comes)
+        if type(found) is Request:
+            return WatchedRequest.of(found, comes)
+        LOG.received += comes
+        return found
 
     method.__name__ = name
     return method
@@ -108,9 +139,12 @@ METHODS = {name: _noted(name) for name in NAMES}
 
 
 class Watching:
-    """What requests note: that this process waits for them, and when they are complete."""
+    """What requests note: that this process waits for them, and when they are complete.
 
-    open = False
+    ``comes``: how many messages are received by then.
+    """
+
+    open, comes = False, 0
 
     def begin(self) -> None:
         """Note that the message is under way."""
@@ -120,6 +154,7 @@ class Watching:
     def complete(self) -> None:
         """Note, once, that the message is not under way any more."""
         LOG.under_way -= self.open
+        LOG.received += self.comes if self.open else 0
         self.open = False
 
     def Wait(self, *arguments: Any, **named: Any) -> Any:  # noqa: N802
@@ -185,18 +220,25 @@ class WatchedRequest(Watching, Request):
         super().__init__()
         self.begin()
 
+    @classmethod
+    def of(cls, request: Any, comes: int) -> WatchedRequest:
+        """The same request, which notes what it receives."""
+        made = cls(request)
+        made.comes = comes
+        return made
+
 
 class WatchedPrequest(Watching, Prequest):
     """A persistent request, whose message is sent or received with each Start."""
 
-    to: Any = None
+    to: Sequence[Any] = ()
     size = 0
 
     @classmethod
-    def of(cls, request: Any, to: Any, size: int) -> WatchedPrequest:
-        """The same request, which notes a message of ``size`` bytes whenever it starts."""
+    def of(cls, request: Any, to: Sequence[Any], size: int, comes: int) -> WatchedPrequest:
+        """The same request, which notes messages of ``size`` bytes whenever it starts."""
         made = cls(request)
-        made.to, made.size = to, size
+        made.to, made.size, made.comes = to, size, comes
         return made
 
     def Start(self) -> Any:  # noqa: N802
@@ -226,8 +268,8 @@ def _making(name: str) -> Callable[..., Any]:
 
 def _watched(name: str, base: Any) -> Any:
     """The class of communicators that note calls."""
-    making = {name: _making(name) for name in MAKERS if hasattr(base, name)}
-    return type(name, (base,), METHODS | making)
+    made = METHODS | {name: _making(name) for name in MAKERS}
+    return type(name, (base,), {name: one for name, one in made.items() if hasattr(base, name)})
 
 
 Watched = _watched("Watched", MPI.Intracomm)
