@@ -116,6 +116,10 @@ RULES = [
     ("from dataclasses import inspect", "uses inspect"),
     ("import operator\noperator.attrgetter('__globals__')", "uses attrgetter"),
     ("import numpy as np\nnp.zeros(3).dump('0-0.npy')", "uses dump"),
+    ("import random\nmatch random:\n    case object(_os=found): pass", "uses _os"),
+    ("import enum\nenum.bltns.open('halo.py')", "uses bltns"),
+    ("import string\nstring.Formatter().get_field('0._os', [MPI], {})", "uses get_field"),
+    ("import numpy as np\nclass Block:\n    load: float\nnp.load('0-0.npy')", "uses load"),
     ("print(open('halo.py').read())", "uses open"),
     ("().__class__", "uses __class__"),
     ("__import__('lessons')", "uses __import__"),
@@ -147,9 +151,17 @@ def test_what_programs_must_not_do(text: str, said: str, tmp_path, refused) -> N
     assert said in refused("lesson", "check", program)
 
 
-def test_classes_of_mpi_are_allowed_as_annotations(tmp_path) -> None:
-    """Catches a rule that refuses a program with types."""
-    written(tmp_path, f"{RUNTIME}def advance(comm: MPI.Intracomm): isinstance(comm, MPI.Comm)\n")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def advance(comm: MPI.Intracomm): isinstance(comm, MPI.Comm)",
+        "class Block:\n    def __init__(self): self.load = 0\nBlock().load",
+        "class Block:\n    load: float\nsorted([], key=lambda block: block.load)",
+    ],
+)
+def test_what_programs_may_do(text: str, tmp_path) -> None:
+    """Catches a rule that refuses types of MPI, or attributes with names of NumPy's functions."""
+    written(tmp_path, f"{RUNTIME}{text}\n")
     assert [one.trouble for one in found_in(tmp_path, None)] == [""]
 
 

@@ -22,7 +22,7 @@ ATTRIBUTES |= {"sys", "os", "builtins", "ctypeslib", "ctypes", "load", "loadtxt"
 ATTRIBUTES |= {"fromfile", "memmap", "tofile", "save", "savez", "savetxt", "DataSource"}
 ATTRIBUTES |= {"savez_compressed", "open_memmap", "dump", "fromregex", "FileType", "linecache"}
 ATTRIBUTES |= {"_os", "_sys", "_getframe", "inspect", "importlib", "attrgetter", "methodcaller"}
-ATTRIBUTES |= {"runstring", "get_type_hints", "ForwardRef", "f2py"}
+ATTRIBUTES |= {"runstring", "get_type_hints", "ForwardRef", "f2py", "bltns", "get_field"}
 COMMUNICATORS = {"Comm", "Intracomm", "Intercomm", "Topocomm", "Cartcomm", "Graphcomm"}
 COMMUNICATORS |= {"Distgraphcomm"}
 SPECIAL = {"__name__", "__init__", "__main__", "__file__", "__doc__"}
@@ -30,9 +30,11 @@ SPECIAL = {"__name__", "__init__", "__main__", "__file__", "__doc__"}
 
 def breach(tree: ast.Module, lesson: Lesson) -> str:
     """The first thing in a program that is not allowed, with its line; empty if there is none."""
-    brought = set(_brought(tree))
+    brought, own = set(_brought(tree)), ATTRIBUTES.intersection(_own(tree))
     for node in ast.walk(tree):
-        found = _imports(node, lesson) or _names(node) or _changes(node, brought) or _hides(node)
+        mine = getattr(node, "attr", "") in own and _root(node) not in ("", *brought)
+        found = _imports(node, lesson) or ("" if mine else _names(node))
+        found = found or _changes(node, brought) or _hides(node)
         if found:
             return f"line {getattr(node, 'lineno', 1)}: {found}"
     return ""
@@ -43,6 +45,25 @@ def _brought(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield from (alias.asname or alias.name.split(".")[0] for alias in node.names)
+
+
+def _own(tree: ast.Module) -> Iterator[str]:
+    """The attributes that a program gives to objects and classes of its own."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+        for part in node.body if isinstance(node, ast.ClassDef) else ():
+            if isinstance(part, ast.FunctionDef):
+                yield part.name
+            elif isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
+                yield part.target.id
+
+
+def _root(node: ast.AST) -> str:
+    """The name with which an expression begins; empty if it begins with none."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _imports(node: ast.AST, lesson: Lesson) -> str:
@@ -62,30 +83,32 @@ def _imports(node: ast.AST, lesson: Lesson) -> str:
 
 def _names(node: ast.AST) -> str:
     """Why a name or an attribute is not allowed."""
-    if isinstance(node, ast.Name):
-        name, not_allowed = node.id, NAMES
-    elif isinstance(node, ast.Attribute):
-        name, not_allowed = node.attr, ATTRIBUTES
-    elif isinstance(node, ast.alias):
-        name, not_allowed = node.name.split(".")[-1], ATTRIBUTES
-    else:
-        return ""
-    special = name.startswith("__") and name.endswith("__") and name not in SPECIAL
-    if special and name != "__future__":
-        return f"uses {name}, which the lessons do not need"
-    return f"uses {name}, which the lessons do not need" if name in not_allowed else ""
+    not_allowed = ATTRIBUTES
+    match node:
+        case ast.Name(id=name):
+            names, not_allowed = [name], NAMES
+        case ast.Attribute(attr=name):
+            names = [name]
+        case ast.alias(name=name):
+            names = [name.split(".")[-1]]
+        case ast.MatchClass(kwd_attrs=names):
+            pass
+        case _:
+            return ""
+    for name in names:
+        special = name.startswith("__") and name.endswith("__") and name not in SPECIAL
+        if special and name != "__future__" or name in not_allowed:
+            return f"uses {name}, which the lessons do not need"
+    return ""
 
 
 def _changes(node: ast.AST, brought: set[str]) -> str:
     """Why an assignment is not allowed: it changes what was imported."""
     if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
         return ""
-    base: ast.AST = node
-    while isinstance(base, ast.Attribute | ast.Subscript | ast.Call):
-        base = base.func if isinstance(base, ast.Call) else base.value
-    if isinstance(base, ast.Name) and base.id in brought:
+    if _root(node) in brought:
         return f"changes {ast.unparse(node)}, which it has imported"
-    if isinstance(base, ast.Name) and base.id == "type":
+    if _root(node) == "type":
         return f"changes {ast.unparse(node)}, a class that it has not made"
     return ""
 
