@@ -207,6 +207,19 @@ def test_an_error_is_placed_in_the_program(monkeypatch) -> None:
     assert re.fullmatch(r"it fails: .*: division by zero \(test_lessons.py:\d+\)", said)
 
 
+@pytest.mark.parametrize(
+    ("report", "said"),
+    [
+        ("PE 0 (process 12) died in step 0", "charm.exit, MPI.Finalize and comm.Abort end"),
+        ("PE 1 (process 9) died in step 2; meanwhile ..., as memory ran out", "memory ran out"),
+    ],
+)
+def test_a_process_that_died_is_explained(report: str, said: str) -> None:
+    """Catches words of the launch, which a student does not know."""
+    reason = check.stopped(Case(2, (3,), 0), report).reason
+    assert said in reason and "PE" not in reason
+
+
 @pytest.mark.slow
 def test_a_wrong_result_is_explained(tmp_path, monkeypatch, capsys) -> None:
     """Catches a program that is not compared with the known mistakes."""

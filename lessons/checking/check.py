@@ -34,6 +34,9 @@ FAILURES = {  # what MPI or Charm4Py says, and what it means
     "must be a C-contiguous numpy array": "a block posts what is no contiguous array",
     "every block waits": "every block waits, and no message is on its way",
     "never collected": "messages were not collected in the step in which they were posted",
+    "memory ran out": "memory ran out",
+    "died in step": "a process ended, or was ended, before the program had returned its result; "
+    "charm.exit, MPI.Finalize and comm.Abort end processes",
     "which is no request": "a block yields what is no request (Exchange needs `yield from`)",
 }
 COUNTS = re.compile(STUCK + r"([\d, ]*\d)")
