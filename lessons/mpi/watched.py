@@ -144,17 +144,22 @@ class Watching:
     ``comes``: how many messages are received by then.
     """
 
-    open, comes = False, 0
+    open, comes, swept = False, 0, 0
 
     def begin(self) -> None:
         """Note that the message is under way."""
-        self.open = True
+        self.open, self.swept = True, LOG.swept
         LOG.under_way += 1
 
-    def complete(self) -> None:
-        """Note, once, that the message is not under way any more."""
+    def complete(self, tested: bool = False) -> None:
+        """Note, once, that the message is not under way any more.
+
+        ``tested``: what a program receives by a test between cells that it computes is none that it
+        waits for, however early it came.
+        """
         LOG.under_way -= self.open
-        LOG.received += self.comes if self.open else 0
+        if self.open and not (tested and LOG.swept > self.swept):
+            LOG.received += self.comes
         self.open = False
 
     def Wait(self, *arguments: Any, **named: Any) -> Any:  # noqa: N802
@@ -174,7 +179,7 @@ class Watching:
         """As in MPI."""
         found = super().Test(*arguments, **named)  # type: ignore[misc]
         if found:
-            self.complete()
+            self.complete(tested=True)
         return found
 
 
@@ -184,13 +189,14 @@ def _of_several(name: str) -> Any:
 
     def method(cls: Any, requests: Any, *arguments: Any, **named: Any) -> Any:
         """As in MPI."""
-        if name.capitalize().startswith("Wait"):
+        waits = name.capitalize().startswith("Wait")
+        if waits:
             found = _during(name, call, requests, *arguments, **named)
         else:
             found = call(requests, *arguments, **named)
         for at in done(name, found, len(requests)):
             if isinstance(requests[at], Watching):
-                requests[at].complete()
+                requests[at].complete(tested=not waits)
         return found
 
     return classmethod(method)
