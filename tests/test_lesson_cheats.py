@@ -165,6 +165,14 @@ def test_what_programs_may_do(text: str, tmp_path) -> None:
     assert [one.trouble for one in found_in(tmp_path, None)] == [""]
 
 
+@pytest.mark.parametrize("text", ["x = 0\0", "# coding: klingon"])
+def test_an_error_of_no_line_names_none(text: str, tmp_path) -> None:
+    """Catches `line None` and `line 0`."""
+    written(tmp_path, text)
+    (one,) = found_in(tmp_path, None)
+    assert re.match(r"(line [1-9]\d*: )?this is no Python: ", one.trouble)
+
+
 @pytest.mark.slow
 def test_cells_that_no_kernel_computes_are_no_answer(tmp_path, monkeypatch) -> None:
     """Catches points for the right bits, computed without a kernel."""

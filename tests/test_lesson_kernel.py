@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import gpu_budget
@@ -9,7 +10,7 @@ import pytest
 import skips
 
 from miniapps import lessons
-from miniapps.lessons.checking import apart, check, command, submissions
+from miniapps.lessons.checking import apart, check, command, rules, submissions
 from miniapps.lessons.checking.mark import mark
 from miniapps.lessons.checking.submissions import Submission
 from miniapps.lessons.lesson import load_program
@@ -134,7 +135,9 @@ def test_what_is_missing_is_named(act: str, tmp_path, monkeypatch, refused) -> N
 
 
 def test_numba_is_for_this_lesson_only(tmp_path, refused) -> None:
-    """Catches a program for another lesson that may import what this one offers."""
+    """Catches a program for another lesson that may import what this one offers, or only a part."""
+    text = "import numba.cuda\nfrom numba import cuda, int32, types\n"
+    assert not rules.breach(ast.parse(text), lessons.load("kernel"))
     program = tmp_path / "ring.py"
     program.write_text("from mpi4py import MPI\nfrom numba import cuda\n")
     assert "imports numba.cuda" in refused("lesson", "check", program)

@@ -74,9 +74,10 @@ def _imports(node: ast.AST, lesson: Lesson) -> str:
         names = [f"{'.' * node.level}{node.module or ''}.{alias.name}" for alias in node.names]
     else:
         return ""
+    offered = MODULES | lesson.offers
     for name in names:
-        if name not in lesson.offers and name.split(".")[0] not in MODULES:
-            allowed = ", ".join(sorted(MODULES | lesson.offers))
+        if name not in offered and name.split(".")[0] not in offered:
+            allowed = ", ".join(sorted(offered))
             return f"imports {name}; a program may import {allowed}"
     return ""
 

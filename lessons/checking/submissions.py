@@ -153,5 +153,6 @@ def parsed(program: Path) -> ast.Module:
         raise Unfit(error.strerror or "cannot be read") from None
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         if isinstance(error, SyntaxError):
-            raise Unfit(f"line {error.lineno}: this is no Python: {error.msg}") from None
+            line = f"line {error.lineno}: " if error.lineno else ""
+            raise Unfit(f"{line}this is no Python: {error.msg}") from None
         raise Unfit(f"is no Python: {error}") from None

@@ -28,9 +28,7 @@ class Kernel(Lesson):
     minutes: ClassVar[int] = 90
     function: ClassVar[dict[str, str]] = {"numba": "advance"}
 
-    offers: ClassVar[frozenset[str]] = frozenset(
-        {"numba", "numba.cuda", "numba.float64", "numba.float32"}
-    )
+    offers: ClassVar[frozenset[str]] = frozenset({"numba"})
     criteria: ClassVar[tuple[Criterion, ...]] = (
         Criterion(3, "one cell per thread: right", lambda c: not tiled(c)),
         Criterion(2, "the same with few lines and copies", lambda c: not tiled(c), True),
