@@ -89,7 +89,7 @@ class Traffic(NamedTuple):
     ``computed``: blocks that the lesson's own function computed: number, step and process or PE.
     ``gpu``: of numba only; ``trouble``: of numba only, what a kernel did that it must not do.
     ``open``: of mpi4py only, how many messages it began and did not wait for. ``part``: what sent
-    them, as in `PARTS`.
+    them, as in `PARTS`. ``got``: of Charm4Py only, the bytes of the numbers that came with calls.
     """
 
     sent: dict[int, int] | None = None
@@ -101,6 +101,7 @@ class Traffic(NamedTuple):
     trouble: str = ""
     open: int = 0
     part: str = PARTS["mpi4py"]
+    got: int = 0
 
 
 class Criterion(NamedTuple):

@@ -8,6 +8,7 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from charm4py import Array, Chare, Future, Group, charm
 
 from miniapps import lessons
@@ -20,6 +21,7 @@ from miniapps.lessons.log import LOG
 from miniapps.lessons.work import STUCK, Report, Work, in_turn
 
 FAILED = 3  # exit status
+NUMBER = 8  # bytes
 BEGINNING = 2  # calls: prepare and start
 
 
@@ -72,17 +74,20 @@ def run(classes: dict[Path, Any], watcher: Watcher, work: Work) -> list[Any]:
     )
     chares.start()
     charm.waitQD()
-    calls = answers_of(chares[rank].calls_of_lesson(ret=True) for rank in range(count))
-    calls = [called - BEGINNING for called in calls]
+    came = answers_of(chares[rank].calls_of_lesson(ret=True) for rank in range(count))
+    calls = [called - BEGINNING for called, _ in came]
     if not all(future.ready() for future in done):
-        got = ", ".join(map(str, calls))
-        raise RuntimeError(f"{STUCK}{got}")
+        raise RuntimeError(f"{STUCK}{', '.join(map(str, calls))}")
     part = PARTS[work.runtime]
     noted = answers_of(logs[pe].computed(ret=True) for pe in range(work.pes))
     computed = sorted(what for of_pe in noted for what in of_pe)
     return [
-        work.keep(rank, future.get(), Traffic(received=calls[rank], computed=by_index, part=part))
-        for rank, future in enumerate(done)
+        work.keep(
+            rank,
+            future.get(),
+            Traffic(None, calls[rank], computed=by_index, part=part, got=got),
+        )
+        for rank, (future, (_, got)) in enumerate(zip(done, came, strict=True))
         for by_index in [tuple(what for what in computed if what[0] == rank)]
     ]
 
@@ -90,6 +95,18 @@ def run(classes: dict[Path, Any], watcher: Watcher, work: Work) -> list[Any]:
 def answers_of(futures: Iterable[Future]) -> list[Any]:
     """Wait for all answers at once: each may take long where others use the cores."""
     return [future.get() for future in list(futures)]
+
+
+def bytes_of(given: Any) -> int:
+    """The bytes of the numbers in arguments: arrays, and what lists, tuples and dicts hold."""
+    match given:
+        case np.ndarray():
+            return given.nbytes
+        case list() | tuple():
+            return sum(map(bytes_of, given))
+        case dict():
+            return sum(map(bytes_of, given.values()))
+    return NUMBER
 
 
 class Notes(Chare):
@@ -115,7 +132,8 @@ def count_calls(chare: Any) -> list[str]:
     own = {name: one for name, one in vars(chare).items() if callable(one) and name[:2] != "__"}
     for name, method in own.items():
         setattr(chare, name, counting(method))
-    chare.calls_of_lesson = lambda self: vars(self).get("lesson_calls", 0)
+    chare.lesson_calls = chare.lesson_bytes = 0
+    chare.calls_of_lesson = lambda self: (self.lesson_calls, self.lesson_bytes)
     chare.migrated = arriving(chare.migrated)
     return [name for name in own if name != "prepare"]
 
@@ -132,13 +150,17 @@ def arriving(migrated: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def counting(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that counts its calls by messages, not those by other methods of the chare."""
+    """A method that counts its calls by messages, not those by other methods of the chare.
+
+    It counts the bytes that come with them, too, but for what the check gives in `prepare`.
+    """
 
     @wraps(method)
     def counted(self: Any, *arguments: Any, **named: Any) -> Any:
         inside = vars(self).get("lesson_inside", False)
         if not inside:
-            self.lesson_calls = vars(self).get("lesson_calls", 0) + 1
+            self.lesson_calls += 1
+            self.lesson_bytes += bytes_of(arguments) if method.__name__ != "prepare" else 0
         self.lesson_inside = True
         try:
             return method(self, *arguments, **named)

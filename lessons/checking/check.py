@@ -49,9 +49,9 @@ class Outcome:
     ``bits``: of what all processes returned, as bytes; empty if it did not end. ``stops``: what
     stopped it, as in `Mistake.stops`, and ``detail``: the symptoms, without numbers of lines;
     ``reason``: in words, why the answer is wrong; empty if it is right. ``messages``: what each
-    process sent, but not how many bytes; ``handed``: these bytes. ``right``: whether the results
-    are right, even if the messages are not allowed. ``open``: in words, that a process did not wait
-    for messages. ``receivers``: to whom each process sent.
+    process sent, but not how many bytes; ``handed``: these bytes, or those that a chare got.
+    ``right``: whether the results are right, even if the messages are not allowed. ``open``: in
+    words, that a process did not wait for messages. ``receivers``: to whom each process sent.
     """
 
     case: Case
@@ -125,8 +125,8 @@ def outcome_of(lesson: Lesson, case: Case, end: Returned | str, program: Path) -
     if isinstance(end, str):
         return stopped(case, end)
     bits = b"".join(bits_of(value) for value in end.values)
-    messages = tuple(str(traffic._replace(handed=None, open=0)) for traffic in end.traffic)
-    handed = tuple(traffic.handed or 0 for traffic in end.traffic)
+    messages = tuple(str(traffic._replace(handed=None, got=0, open=0)) for traffic in end.traffic)
+    handed = tuple(traffic.handed or traffic.got for traffic in end.traffic)
     to = tuple(tuple(traffic.sent or ()) for traffic in end.traffic)
     found = Outcome(case, bits, messages=messages, handed=handed, open=open_of(end), receivers=to)
     part = end.traffic[0].part if end.traffic else PARTS["mpi4py"]

@@ -122,4 +122,4 @@ def traffic_of(answer: dict[str, Any]) -> Traffic:
     sizes = answer["received"], both, answer["handed"], computed
     part = str(answer.get("part", PARTS["mpi4py"]))
     trouble, left_open = str(answer.get("trouble", "")), int(answer.get("open", 0))
-    return Traffic(by_receiver, *sizes, gpu, trouble, left_open, part)
+    return Traffic(by_receiver, *sizes, gpu, trouble, left_open, part, int(answer.get("got", 0)))

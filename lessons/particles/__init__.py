@@ -62,21 +62,19 @@ class Particles(Lesson):
         return particles[owners(particles, self.edges(case)) == rank]
 
     def forbidden(self, case: Case, rank: int, traffic: Traffic) -> str:
-        """A few messages in each step, and to MPI no particles but those that leave a block."""
-        if traffic.sent is None:  # a chare also gets results of reductions
-            came, most = traffic.received or 0, EACH * (case.processes + 1) * STEPS
-            return f"chare {rank} got {came} messages; {most} are enough" if came > most else ""
-        sent, most = sum(traffic.sent.values()), EACH * case.processes * STEPS
-        handed = traffic.handed or 0
-        if sent > most:
-            return f"process {rank} sent {sent} messages; {most} are enough"
-        leaving = self.leaving(case)
-        if (
-            case.processes > 1
-            and handed > 2 * leaving * PARTICLE + OVERHEAD * case.processes * STEPS
-        ):
-            bytes_ = f"{handed} bytes to MPI to be sent"
-            return f"process {rank} gave {bytes_}; {leaving} particles left a block in all steps"
+        """A few messages in each step, and in them no particles but those that leave a block."""
+        chare = traffic.sent is None  # which also gets results of reductions
+        count = traffic.received or 0 if chare else sum((traffic.sent or {}).values())
+        most = EACH * (case.processes + chare) * STEPS
+        if count > most:
+            did = f"chare {rank} got" if chare else f"process {rank} sent"
+            return f"{did} {count} messages; {most} are enough"
+        size, leaving = traffic.handed or traffic.got, self.leaving(case)
+        enough = 2 * leaving * PARTICLE + OVERHEAD * case.processes * STEPS
+        if case.processes > 1 and size > enough:
+            bytes_ = f"{size} bytes to MPI to be sent"
+            did = f"chare {rank} got {size} bytes" if chare else f"process {rank} gave {bytes_}"
+            return f"{did}; {leaving} particles left a block in all steps"
         return ""
 
     def words(self, case: Case) -> str:

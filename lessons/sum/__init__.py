@@ -55,8 +55,11 @@ class Sum(Lesson):
                 return f"process {rank} sent {sent} messages; {most} are enough"
             much = f"process {rank} gave {handed} bytes to MPI; a sum has 8"
             return much if handed > enough and not few(case) else ""
-        came, most = traffic.received or 0, case.processes + 1
-        return f"chare {rank} got {came} messages; {most} are enough" if came > most else ""
+        came, most, got = traffic.received or 0, case.processes + 1, traffic.got
+        if came > most:
+            return f"chare {rank} got {came} messages; {most} are enough"
+        much = f"chare {rank} got {got} bytes; a sum has 8"
+        return much if got > most * A_SUM and not few(case) else ""
 
     def words(self, case: Case) -> str:
         """How many numbers."""
