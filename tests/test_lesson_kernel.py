@@ -8,6 +8,7 @@ from pathlib import Path
 import gpu_budget
 import pytest
 import skips
+import support
 
 from miniapps import lessons
 from miniapps.lessons.checking import apart, check, command, rules, submissions
@@ -132,6 +133,12 @@ def test_what_is_missing_is_named(act: str, tmp_path, monkeypatch, refused) -> N
     program.write_text(ANSWER.read_text())
     words = {"start": ["kernel"], "check": [program], "mark": ["class", "--salt", "s"]}[act]
     assert "pip install 'numba-cuda" in refused("lesson", act, *words)
+
+
+@pytest.mark.parametrize("page", ["lessons/handout/README.md", "docs/teaching/lessons.md"])
+def test_the_versions_that_can_be_used_are_named(page: str) -> None:
+    """Catches a command that installs a later version."""
+    assert f"pip install '{submissions.NUMBA_CUDA}'" in (support.ROOT / page).read_text()
 
 
 def test_numba_is_for_this_lesson_only(tmp_path, refused) -> None:
