@@ -24,6 +24,7 @@ from miniapps.contract import (
     Collect,
     CollectSum,
     Edge,
+    MessageError,
     Pause,
     Place,
     Post,
@@ -48,7 +49,7 @@ from miniapps.drivers.lives import (
 from miniapps.drivers.reduction import ADDED, of_process, result_of
 from miniapps.drivers.shares import Share
 from miniapps.drivers.timing import PELog, Stepper, answer_batches
-from miniapps.drivers.waits import Wait, sentences, wait_of
+from miniapps.drivers.waits import NO_EDGE, Wait, sentences, wait_of
 from miniapps.saved import SavedState
 
 REQUESTS = Post | PostSum | Collect | CollectSum | AllReduce | Begin | Pause | Batch
@@ -91,6 +92,8 @@ class Transport:
         """Send a block's messages. Raises MessageError for a message that breaks the contract."""
         neighbors = runner.block.neighbors
         for edge, message in checked_messages(request).items():
+            if edge not in neighbors:
+                raise unknown_edge(runner, request, edge)
             self.deliver(runner, neighbors[edge], request, message)
 
     def deliver(self, runner: Runner, peer: Any, request: Post | PostSum, message: Any) -> None:
@@ -137,6 +140,12 @@ class Transport:
 
     def close(self) -> None:
         """End all communication. Raises MessageError if a message was not collected."""
+
+
+def unknown_edge(runner: Runner, request: Post | PostSum, edge: Edge) -> MessageError:
+    """That a block posts on an edge that it does not have."""
+    what = f"block {runner.block.index}: phase {request.phase!r} is posted on edge"
+    return MessageError(f"{what} {edge!r}, {NO_EDGE}")
 
 
 class Runner:

@@ -26,7 +26,7 @@ from miniapps.devices.backend import OPENED
 from miniapps.devices.messages import Allocate, plain_envelope
 from miniapps.drivers.agreements import End
 from miniapps.drivers.audits import Auditor
-from miniapps.drivers.engine import Engine, Runner, Transport, run_phases, write_state
+from miniapps.drivers.engine import Engine, Runner, Transport, run_phases, unknown_edge, write_state
 from miniapps.drivers.gpu_ipc import Sharers, sharers
 from miniapps.drivers.headers import phase_code
 from miniapps.drivers.job import Job, RunError, Watcher
@@ -123,6 +123,8 @@ class RankTransport(Transport):
         for edge, message in checked_messages(request).items():
             link = links.get(edge)
             if link is None:  # an edge to a block of this rank
+                if edge not in neighbors:
+                    raise unknown_edge(runner, request, edge)
                 self.deliver(runner, neighbors[edge], request, message)
             elif isinstance(message, np.ndarray):
                 link.send(step, code, message)

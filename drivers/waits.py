@@ -9,6 +9,7 @@ from miniapps.contract import SETUP, AllReduce, Collect, CollectSum, Edge, Place
 
 MOST = 12  # sentences
 COMPUTES = "computes"
+NO_EDGE = "which it does not have"
 
 
 def step_name(step: int) -> str:
@@ -46,6 +47,10 @@ def wait_of(runner: Any, missing: Iterable[Edge] | None = None) -> Wait:
     edges = (
         list(missing) if missing is not None else runner.inbox.missing(request) if waiting else []
     )
+    unknown = next((edge for edge in edges if edge not in neighbors), None)
+    if unknown is not None:
+        does = f"waits for phase {request.phase!r} on edge {unknown!r}, {NO_EDGE}"
+        return Wait(runner.place, runner.inbox.step, does, [])
     ends = [(edge, neighbors[edge].place) for edge in edges]
     return Wait(runner.place, runner.inbox.step, _does(runner, request, ends), ends)
 

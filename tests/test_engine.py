@@ -8,12 +8,13 @@ from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import support
 from test_contract import Toy, messages
 
 from miniapps import apps
-from miniapps.contract import SETUP, AllReduce, Collect, Exchange, Pause, Post
+from miniapps.contract import SETUP, AllReduce, Collect, Exchange, MessageError, Pause, Post
 from miniapps.decomposition import Layout
 from miniapps.devices.backend import Device
 from miniapps.devices.messages import DeviceMessage
@@ -95,6 +96,23 @@ def test_blocks_that_cannot_go_on(steps: tuple[Any, ...], count: int, said: str)
     """Catches a run that hangs, or goes on with another answer, where blocks contradict."""
     with pytest.raises(RunError, match=said):
         Engine(toys(*steps)).round(4, count)
+
+
+def collects_elsewhere(toy: Toy, count: int) -> Generator[Any, Any, None]:
+    """Waits on an edge that the block does not have."""
+    yield Collect("halo", [*toy.neighbors, "up"])
+
+
+def posts_elsewhere(toy: Toy, count: int) -> Generator[Any, Any, None]:
+    """Posts on such an edge."""
+    yield Post("halo", messages(toy) | {"up": np.zeros(1)})
+
+
+@pytest.mark.parametrize("step", [collects_elsewhere, posts_elsewhere])
+def test_an_edge_that_a_block_does_not_have_is_named(step: Any) -> None:
+    """Catches a KeyError."""
+    with pytest.raises((RunError, MessageError), match="on edge 'up', which it does not have"):
+        Engine(toys(step)).round(4, 1)
 
 
 @pytest.mark.parametrize("answer", [None, True])

@@ -210,7 +210,7 @@ def test_an_error_is_placed_in_the_program(monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("report", "said"),
     [
-        ("PE 0 (process 12) died in step 0", "charm.exit, MPI.Finalize and comm.Abort end"),
+        ("PE 0 (process 12) died in step 0", "MPI.Finalize, comm.Abort and exit of Charm4Py end"),
         ("PE 1 (process 9) died in step 2; meanwhile ..., as memory ran out", "memory ran out"),
     ],
 )

@@ -32,11 +32,12 @@ FAILURES = {  # what MPI or Charm4Py says, and what it means
     "No pending future": "a chare has called done twice",
     "is a view of other memory": "a block posts a part of another array",
     "must be a C-contiguous numpy array": "a block posts what is no contiguous array",
+    "which it does not have": "a block names an edge on which it has no neighbour",
     "every block waits": "every block waits, and no message is on its way",
     "never collected": "messages were not collected in the step in which they were posted",
     "memory ran out": "memory ran out",
     "died in step": "a process ended, or was ended, before the program had returned its result; "
-    "charm.exit, MPI.Finalize and comm.Abort end processes",
+    "MPI.Finalize, comm.Abort and exit of Charm4Py end processes",
     "which is no request": "a block yields what is no request (Exchange needs `yield from`)",
 }
 COUNTS = re.compile(STUCK + r"([\d, ]*\d)")

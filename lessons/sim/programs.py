@@ -10,7 +10,7 @@ from miniapps import lessons
 from miniapps.contract import Place
 from miniapps.devices import backend
 from miniapps.drivers.engine import Phase
-from miniapps.drivers.job import Watcher
+from miniapps.drivers.job import RunError, Watcher
 from miniapps.drivers.orders import RandomOrder
 from miniapps.drivers.schedule import Event
 from miniapps.drivers.sim.driver import simulated
@@ -51,6 +51,8 @@ def run(work: Work) -> list[Any]:
     engine = simulated(blocks, RandomOrder(count), PES)
     sent = engine.transport.observer = Sent(count)
     done = engine.play(Phase(0, MOST_STEPS, lambda step: 1))
+    if done == MOST_STEPS:
+        raise RunError(f"step did not return True in {done} steps, so there is no last one")
     engine.close(done)
     part = PARTS[work.runtime]
     return [
