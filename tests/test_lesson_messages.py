@@ -67,10 +67,13 @@ class Member(Chare):
         self.size, self.rank, self.done = size, self.thisIndex[0], done
         self.found, self.turn, self.begun = np.empty((size, len(mine))), 0, False
         self.found[self.rank] = mine
+    @staticmethod
+    def after(rank, size):
+        return (rank + 1) % size
     def start(self):
         if not self.begun:
             self.begun = True
-            self.thisProxy[(self.rank + 1) % self.size].take(self.rank, self.found[self.rank])
+            self.thisProxy[self.after(self.rank, self.size)].take(self.rank, self.found[self.rank])
     def take(self, owner, came):
         self.start()
         self.turn += 1
@@ -175,7 +178,10 @@ def test_a_right_result_does_not_hide_a_message_left_open(tmp_path, monkeypatch,
 
 
 def test_messages_to_chares_come_in_any_order(tmp_path) -> None:
-    """Catches messages that always come as they were sent, so that wrong programs are right."""
+    """Catches messages that always come as they were sent, so that wrong programs are right.
+
+    And a static method that is called as others are, so that the program stops.
+    """
     program = tmp_path / "ring.py"
     program.write_text(IN_ORDER)
     short, long = RING.cases(4, command.PUBLIC_SEED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, wraps
+from inspect import isfunction
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,7 @@ def count_calls(chare: Any) -> list[str]:
 
     Returns their names, without `prepare`.
     """
-    own = {name: one for name, one in vars(chare).items() if callable(one) and name[:2] != "__"}
+    own = {name: one for name, one in vars(chare).items() if isfunction(one) and name[:2] != "__"}
     for name, method in own.items():
         setattr(chare, name, counting(method))
     chare.lesson_calls = chare.lesson_bytes = 0
