@@ -165,12 +165,12 @@ def test_what_programs_may_do(text: str, tmp_path) -> None:
     assert [one.trouble for one in found_in(tmp_path, None)] == [""]
 
 
-@pytest.mark.parametrize("text", ["x = 0\0", "# coding: klingon"])
+@pytest.mark.parametrize("text", ["x = 0\0", "# coding: klingon", "-" * 60_000 + "1"])
 def test_an_error_of_no_line_names_none(text: str, tmp_path) -> None:
-    """Catches `line None` and `line 0`."""
+    """Catches `line None`, `line 0` and no reason at all."""
     written(tmp_path, text)
     (one,) = found_in(tmp_path, None)
-    assert re.match(r"(line [1-9]\d*: )?this is no Python: ", one.trouble)
+    assert re.match(r"(line [1-9]\d*: )?this is no Python: .", one.trouble)
 
 
 @pytest.mark.slow

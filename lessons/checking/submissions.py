@@ -155,4 +155,4 @@ def parsed(program: Path) -> ast.Module:
         if isinstance(error, SyntaxError):
             line = f"line {error.lineno}: " if error.lineno else ""
             raise Unfit(f"{line}this is no Python: {error.msg}") from None
-        raise Unfit(f"is no Python: {error}") from None
+        raise Unfit(f"this is no Python: {str(error) or 'nested too deeply'}") from None
