@@ -72,6 +72,7 @@ WRITTEN = {  # programs, and what is said about them
     ANOTHER_STYLE.replace("(1, 2), (16, 4)", "(1, 0), (16, 4)"): "so none",
     ANOTHER_STYLE.replace("(1, 2), (16, 4)", "(1, 2), (64, 4)"): "more than 128",
     ANOTHER_STYLE.replace("(1, 2), (16, 4)", "(1, 8), (16, 1)"): "blocks have (16, 1) threads",
+    ANOTHER_STYLE.replace("SHAPE, ", "(60, 180), "): "have 86400 bytes, more than 49152",
     ANOTHER_STYLE.replace("row[j] =", "row[:] ="): "sets several cells at once",
     ANOTHER_STYLE.replace("= 0.0  # by all", "= me  # by all"): "writes another value",
     ANOTHER_STYLE.replace("    cuda.syncthreads()\n\n", "    if me < 60: cuda.syncthreads()\n"): (
@@ -135,6 +136,23 @@ def test_what_is_missing_is_named(act: str, tmp_path, monkeypatch, refused) -> N
     assert "pip install 'numba-cuda" in refused("lesson", act, *words)
 
 
+@pytest.mark.parametrize(
+    ("shape", "what"),
+    [
+        ("SHAPE", ""),
+        ("shape=(SHAPE[0], 18)", ""),
+        ("old.shape", "old.shape"),
+        ("(6, cuda.blockDim.x + 2)", "cuda.blockDim.x"),
+        ("shape=(6, left)", "left"),
+    ],
+)
+def test_the_shape_of_a_shared_array_is_a_constant(shape: str, what: str) -> None:
+    """Catches a kernel that the simulator runs, and no compiler takes."""
+    found = rules.breach(ast.parse(ANOTHER_STYLE.replace("array(SHAPE", f"array({shape}")), LESSON)
+    said = f"line 22: uses {what}; the shape of a shared array must be a constant"
+    assert found == said * bool(what)
+
+
 @pytest.mark.parametrize("page", ["lessons/handout/README.md", "docs/teaching/lessons.md"])
 def test_the_versions_that_can_be_used_are_named(page: str) -> None:
     """Catches a command that installs a later version."""
@@ -144,7 +162,7 @@ def test_the_versions_that_can_be_used_are_named(page: str) -> None:
 def test_numba_is_for_this_lesson_only(tmp_path, refused) -> None:
     """Catches a program for another lesson that may import what this one offers, or only a part."""
     text = "import numba.cuda\nfrom numba import cuda, int32, types\n"
-    assert not rules.breach(ast.parse(text), lessons.load("kernel"))
+    assert not rules.breach(ast.parse(text), LESSON)
     program = tmp_path / "ring.py"
     program.write_text("from mpi4py import MPI\nfrom numba import cuda\n")
     assert "imports numba.cuda" in refused("lesson", "check", program)

@@ -31,10 +31,11 @@ SPECIAL = {"__name__", "__init__", "__main__", "__file__", "__doc__"}
 def breach(tree: ast.Module, lesson: Lesson) -> str:
     """The first thing in a program that is not allowed, with its line; empty if there is none."""
     brought, own = set(_brought(tree)), ATTRIBUTES.intersection(_own(tree))
+    constants = set(_constants(tree))
     for node in ast.walk(tree):
         mine = getattr(node, "attr", "") in own and _root(node) not in ("", *brought)
         found = _imports(node, lesson) or ("" if mine else _names(node))
-        found = found or _changes(node, brought) or _hides(node)
+        found = found or _changes(node, brought) or _hides(node) or _varies(node, constants)
         if found:
             return f"line {getattr(node, 'lineno', 1)}: {found}"
     return ""
@@ -57,6 +58,14 @@ def _own(tree: ast.Module) -> Iterator[str]:
                 yield part.name
             elif isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
                 yield part.target.id
+
+
+def _constants(tree: ast.Module) -> Iterator[str]:
+    """The names to which a program gives a value outside functions and classes."""
+    for node in tree.body:
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+            stored = (part for part in ast.walk(node) if isinstance(part, ast.Name))
+            yield from (name.id for name in stored if isinstance(name.ctx, ast.Store))
 
 
 def _root(node: ast.AST) -> str:
@@ -123,4 +132,16 @@ def _hides(node: ast.AST) -> str:
     name = getattr(used, "attr", getattr(used, "id", ""))
     if isinstance(node, ast.Call | ast.Attribute) and name in COMMUNICATORS:
         return f"uses {ast.unparse(node)}; a program calls methods of the communicator it gets"
+    return ""
+
+
+def _varies(node: ast.AST, constants: set[str]) -> str:
+    """Why the shape of a kernel's shared array is not allowed: the compiler does not know it."""
+    if not (isinstance(node, ast.Call) and ast.unparse(node.func).endswith("shared.array")):
+        return ""
+    shape = next((one.value for one in node.keywords if one.arg == "shape"), None)
+    for part in ast.walk(shape or ast.Tuple(node.args[:1])):
+        known = not isinstance(part, ast.Name) or part.id in constants
+        if isinstance(part, ast.Attribute | ast.Call) or not known:
+            return f"uses {ast.unparse(part)}; the shape of a shared array must be a constant"
     return ""

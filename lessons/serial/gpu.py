@@ -10,6 +10,7 @@ from miniapps.lessons.lesson import Kernels
 WARP = 32  # threads that load together
 LINE = 128  # bytes that are loaded at once
 MOST_THREADS = 128  # of a block
+MOST_SHARED = 48 * 1024  # bytes of a block
 Place = tuple[int, int, int]  # x, y, z
 Cell = tuple[int, int]  # the array's memory, and bytes from its start
 

@@ -22,7 +22,7 @@ from numba.cuda.simulator.cudadrv import devicearray
 
 from miniapps.devices.cuda.barriers import has_barrier
 from miniapps.lessons.lesson import UNSET
-from miniapps.lessons.serial.gpu import GPU, Access, KernelError, Place
+from miniapps.lessons.serial.gpu import GPU, MOST_SHARED, Access, KernelError, Place
 
 STACK = 1 << 19  # bytes, of a thread
 Array = devicearray.FakeCUDAArray
@@ -232,6 +232,9 @@ def shared_array(simulated: Any, shape: Any, dtype: Any, alignment: Any = None) 
     known, key = GPU.running.block.shared, (at.f_code, at.f_lineno)
     if key not in known:
         made = kernelapi.FakeCUDALocal().array(shape, dtype)
+        size = made.nbytes + sum(one.size * one.dtype.itemsize for one in known.values())
+        if size > MOST_SHARED:
+            raise KernelError(f"its shared arrays have {size} bytes, more than {MOST_SHARED}")
         made.fill(UNSET if made.dtype.kind == "f" else 0)
         known[key] = Cells(made, True)
     found: Cells = known[key]
