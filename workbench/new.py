@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import os
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -32,8 +33,8 @@ def new(name: str, folder: Path | None) -> list[str]:
 
 def write(name: str, folder: Path) -> list[Path]:
     """Write the package ``folder/name``; returns its files. Raises InputError."""
-    plain = name.isidentifier() and name.isascii() and name == name.lower()
-    allowed = "must be a name of a Python package, in lower case"
+    plain = re.fullmatch("[a-z][a-z0-9_]*", name) is not None
+    allowed = "must be a name of a Python package, in lower case, that begins with a letter"
     require(plain and not keyword.iskeyword(name), "NAME", name, allowed)
     require(name not in {*apps.names(), *apps.taken_names()}, "NAME", name, "is taken")
     module = find_spec(name)
