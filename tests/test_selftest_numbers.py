@@ -126,6 +126,20 @@ def test_a_part_of_the_faults_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
     assert line == "miniapps: --draw 1/0: must be 1 or more\n"
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("pic --fault velocty", "--fault velocty: is in the name of no fault"),
+        ("echo --fault numbers: --draw 3", "--fault numbers:: is in the name of no fault"),
+        ("--json nowhere/trials", "--json nowhere/trials: there is no directory"),
+    ],
+)
+def test_a_selftest_that_would_try_nothing_is_refused(words: str, said: str) -> None:
+    """Catches a misspelt name of which no fault survives, and trials whose report is lost."""
+    assert support.refused(["selftest", *words.split()]).startswith(f"miniapps: {said}")
+
+
 def test_some_faults_of_numbers_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a draw that is always the same, and one that leaves faults out for ever."""
     tried = []

@@ -19,6 +19,7 @@ from miniapps.workbench.plural import counted
 from miniapps.workbench.quoting import markdown_row
 from miniapps.workbench.run.output import append_line
 from miniapps.workbench.run.scratch import scratch_for_all
+from miniapps.workbench.run.writable import check_writable
 from miniapps.workbench.selftest import altered, numbered, simulated
 from miniapps.workbench.selftest.altered import Change
 from miniapps.workbench.selftest.drawn import of_day
@@ -70,6 +71,7 @@ class Asked:
         require(some, "--numbers", self.numbers, "must be 0 or more")
         given = not self.resume or self.report is not None
         require(given, "--resume", "given", "needs --json FILE")
+        check_writable("--json", self.report)
 
     @property
     def everything(self) -> bool:
@@ -94,6 +96,14 @@ class Asked:
             return []
         chosen = numbered.chosen(self.words or "", self.numbers)
         return [one for one in chosen if numbered.key_of(one) not in self.known]
+
+    def require_faults(self, folder: Path) -> None:
+        """Raise InputError if no fault has the words in its name: all would seem to be caught."""
+        every = replace(self, drawn=None, numbers=None, resume=False)
+        some = any(one.fault for one in every.trials(folder)) or every.changes()
+        why = "is in the name of no fault that these apps and drivers can have"
+        why = "; ".join([why, *drivers.left_out(), *simulated.left_out()])
+        require(self.words is None or bool(some), "--fault", self.words, why)
 
     def columns(self, found: Sequence[Found]) -> list[str]:
         """The columns of the table: the drivers, and a simulated GPU where one was tried."""
@@ -126,6 +136,7 @@ def selftest(asked: Asked, markdown: bool) -> int:
     """
     found, changed = [], []
     with scratch_for_all() as folder:
+        asked.require_faults(folder)
         for one in made(asked.trials(folder), SCALES[asked.preset]):
             found.append(one)
             key = key_of(one.trial)
