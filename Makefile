@@ -66,6 +66,7 @@ install: .venv/installed
 
 # The documentation as a site that can be searched: docs/_build/index.html.
 docs: .venv/docs
+	rm -rf docs/_build  # else only pages that have changed themselves would be made and checked
 	$(BIN)/sphinx-build --quiet --fail-on-warning --builder html docs docs/_build
 
 # The table in docs/adversary.md.
@@ -168,5 +169,7 @@ gpu-first:
 	@$(PYTHON) benchmarks/gpu_first.py $(PARTS)
 
 clean:
-	rm -rf .venv .venv-gpu .whl student-package.zip build src/*.egg-info demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-gpu .whl student-package.zip build *.egg-info src/*.egg-info demo docs/_build
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find docs/results docs/reproduction -name '*.svg' -delete -o -name '*.pdf' -delete
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -93,6 +93,33 @@ def test_make_refuses_an_old_python(tmp_path):
     assert not (tmp_path / ".venv").exists()
 
 
+@pytest.mark.long
+@pytest.mark.launch
+def test_make_clean_leaves_nothing_that_git_ignores(tmp_path):
+    """Catches what commands make and `make clean` leaves, such as pages of the documentation."""
+    shutil.copy(support.ROOT / "Makefile", tmp_path)
+    ignored = (support.ROOT / ".gitignore").read_text().replace("*", "x").split()
+    made = [tmp_path / pattern.strip("/") for pattern in ignored]
+    for path in made:
+        path.mkdir(parents=True)
+    words = ["--directory", tmp_path, f"PYTHON={sys.executable}", "clean"]
+    support.execute([MAKE, *words], check=True)
+    assert [path for path in made if path.exists()] == []
+
+
+@pytest.mark.long
+@pytest.mark.launch
+def test_make_docs_begins_anew(tmp_path):
+    """Catches a wrong link that only the first `make docs` reports, and pages that stay old."""
+    shutil.copy(support.ROOT / "Makefile", tmp_path)
+    (tmp_path / "docs" / "_build").mkdir(parents=True)
+    program = tmp_path / "sphinx-build"
+    program.write_text("#!/bin/sh\ntest ! -e docs/_build\n")
+    program.chmod(0o755)
+    words = ["--directory", tmp_path, "--old-file=.venv/docs", f"PYTHON={sys.executable}", "BIN=."]
+    support.execute([MAKE, *words, "docs"], check=True)
+
+
 # An installed copy -------------------------------------------------------------------------------
 
 PACKAGES = ("miniapps", *apps.PARTS)  # folders in the source tree
