@@ -65,7 +65,9 @@ def test_what_is_next_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert (tmp_path / "mine" / "third" / "block.py").exists()
 
 
-@pytest.mark.parametrize("name", ["grid", "pic", "class", "Heat", "two words", "heat", "é", "__init__"])
+@pytest.mark.parametrize(
+    "name", ["grid", "pic", "class", "Heat", "two words", "heat", "../x", "é", "__init__"]
+)
 def test_names_that_an_app_cannot_have(folder: Path, name: str) -> None:
     """Catches an app that overwrites another, hides a module, or cannot be imported."""
     with pytest.raises(InputError, match=f"NAME {re.escape(name)}: "):
