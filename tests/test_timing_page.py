@@ -78,11 +78,10 @@ SAID = {  # how a sentence begins: parts of the names of the tests that find it 
     # On a GPU
     "Compute is the time between": MARKS,
     "It includes time in which": MARKS,
-    "Where one launch does the work": SHARE,
+    "Where [one launch does the work": SHARE,
     "A traced run, and one with": SHARE,
     "The host reads events up to 64": "timing_page::marks_are_read_late",
-    "With load balancing, a chare waits": REASON,
-    "Otherwise the runtime would": REASON,
+    "With load balancing, the loads that": "gpu_stub::loads_are_the_time_of_kernels",
     # Slices
     "`--trace` stores compute": IN_FILE,
     "A slice is the work": f"{SLICES} {IN_FILE}",
