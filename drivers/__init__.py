@@ -108,8 +108,9 @@ def waited_for() -> ModuleType | None:
     """The module of the driver whose other ranks go on where this one refuses its input, if any.
 
     Then this one has to end them, for they wait for it. To be called by each rank that refuses.
+    Where a launcher does not tell how many ranks there are, MPI may not be able to start.
     """
-    around = [name for name, launcher in launchers().items() if launcher.size != 1]
+    around = [name for name, launcher in launchers().items() if launcher.size not in (None, 1)]
     usable = [name for name in around if under(LAUNCHERS) and get(name).unavailable() is None]
     modules = [module for module in map(load, usable) if hasattr(module, "all_refuse")]
     return next((module for module in modules if not module.all_refuse(True)), None)
