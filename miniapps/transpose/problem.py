@@ -102,10 +102,9 @@ class TransposeProblem(BaseProblem):
         """
         if self.fft and pe_grid is None:
             x, y, z = self.size
-            cells = min(x, y), min(y, z), z  # so many blocks fit, whatever axis lines lie along
-            cut = pes, odf, None, self.last_axis_cut, self.least_cells
+            narrow = replace(self, size=(min(x, y), min(y, z), z))  # for lines along any axis
             with suppress(InputError):
-                return replace(Layout.create(cells, self.periodic, *cut), shape=self.size)
+                return replace(BaseProblem.cut(narrow, pes, odf, None), shape=self.size)
         layout = super().cut(pes, odf, pe_grid)
         if self.fft:
             across, down, _ = layout.grid
