@@ -188,10 +188,11 @@ class ProgressFile:
 
         If another PE is gone, messages fail because of that: the launching process says so.
         """
-        here = [slot for slot in self.slots() if slot.pid and slot.phase == RUNNING]
-        if any(process_state(slot.pid) in "XZ" for slot in here):
+        slots = self.slots()
+        here = [slot.pid for slot in slots if slot.pid and slot.phase == RUNNING]
+        if any(process_state(pid) in "XZ" for pid in here):
             sleep(ENDED_S)
-        mine = [pe for pe, slot in enumerate(self.slots()) if slot.pid == self.pid]
+        mine = [pe for pe, slot in enumerate(slots) if slot.pid == self.pid]
         where = f"PE {mine[0]}, " if mine and self.pes > 1 else ""
         self.path.parent.mkdir(exist_ok=True)  # it may have been removed
         with self.path.with_name(ERRORS).open(
